@@ -1,0 +1,209 @@
+"""Connecting by kubeconfig: whatever is wrong is one usage error, within ten seconds."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from fixtures.checks import Impact
+from fixtures.cluster.api import Cap
+from fixtures.cluster.live import capabilities, connect_live
+from fixtures.options import Settings, UsageError
+from tests.cluster.fake import CUT, Answer, FakeServer, status
+
+
+@pytest.fixture(autouse=True)
+def no_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+def kubeconfig(server: str | None, **cluster: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "prod",
+        "clusters": [{"name": "c1", "cluster": {**({"server": server} if server is not None else {}), **cluster}}],
+        "users": [{"name": "alice", "user": {"token": "secret-token"}}],
+        "contexts": [
+            {"name": "prod", "context": {"cluster": "c1", "user": "alice"}},
+            {"name": "lost", "context": {"cluster": "c9", "user": "alice"}},
+        ],
+    }
+
+
+def settings(tmp_path: Path, content: Any, **more: Any) -> Settings:
+    file = tmp_path / "config"
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+    return Settings(cluster="live", cluster_kubeconfig=file, **more)
+
+
+def complaint(given: Settings) -> str:
+    started = time.monotonic()
+    with pytest.raises(UsageError) as caught:
+        connect_live(given)
+    assert time.monotonic() - started < 10
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "secret-token" not in text
+    return text
+
+
+def test_a_working_kubeconfig_connects(server: FakeServer, tmp_path: Path) -> None:
+    server.on("GET", "/version", {"gitVersion": "v1.35.0"})
+    cluster = connect_live(settings(tmp_path, kubeconfig(server.url), allow=Impact.READ_ONLY))
+    assert cluster.address == f"alice@{server.url}"
+    assert cluster.can == {Cap.READ}
+    assert cluster.version()["gitVersion"] == "v1.35.0"
+    assert server.requests[0].headers["Authorization"] == "Bearer secret-token"
+    cluster.close()
+
+
+def test_kubeconfig_comes_from_the_environment(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.on("GET", "/version", {})
+    given = settings(tmp_path, kubeconfig(server.url))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/missing:{given.cluster_kubeconfig}")
+    connect_live(Settings(cluster="live")).close()
+    monkeypatch.delenv("KUBECONFIG")
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text((tmp_path / "config").read_text())
+    connect_live(Settings(cluster="live")).close()
+
+
+def test_allow_bounds_what_is_sent() -> None:
+    assert capabilities(Impact.READ_ONLY) == {Cap.READ}
+    assert capabilities(Impact.DRY_RUN) == {Cap.READ, Cap.DRYRUN}
+    assert capabilities(Impact.DISRUPTIVE) == {Cap.READ, Cap.DRYRUN, Cap.WRITE, Cap.ENGINE}
+
+
+def test_a_missing_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"--cluster-kubeconfig={tmp_path}/none does not exist" in complaint(Settings(cluster_kubeconfig=tmp_path / "none"))
+    assert "~/.kube/config does not exist; give --cluster-kubeconfig=FILE or set KUBECONFIG" in complaint(Settings())
+    monkeypatch.setenv("KUBECONFIG", "/nowhere/a:/nowhere/b")
+    assert "KUBECONFIG=/nowhere/a:/nowhere/b does not exist" in complaint(Settings())
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a: b\nc: [1,\n", "line 3 is not YAML"),
+        ("", "is empty, wanted a mapping with clusters"),
+        ("- a", "is a list, wanted a mapping"),
+        ("just text", "is a str, wanted a mapping"),
+        ("\x00\x01", "is not YAML"),
+        ("a: 1", "has no current-context; choose one with --context: (none)"),
+        ({**kubeconfig("https://h"), "current-context": ""}, "has no current-context; choose one with --context: lost, prod"),
+        ({**kubeconfig("https://h"), "current-context": "gone"}, "current-context 'gone' does not exist"),
+        ({**kubeconfig("https://h"), "contexts": "prod"}, "known contexts: (none)"),
+        (kubeconfig(None), "cluster 'c1' of kubeconfig"),
+        (kubeconfig("ftp://h"), "server is 'ftp://h', wanted https://HOST:PORT"),
+        ({**kubeconfig("https://h"), "clusters": []}, "names the cluster 'c1'; known clusters: (none)"),
+        ({**kubeconfig("https://h"), "users": 5}, "cannot be used"),
+        (kubeconfig("https://h", **{"certificate-authority": "/nowhere/ca.crt"}), "/nowhere/ca.crt"),
+    ],
+)
+def test_a_broken_kubeconfig(tmp_path: Path, content: Any, says: str) -> None:
+    assert says in complaint(settings(tmp_path, content))
+
+
+def test_an_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:
+    text = complaint(settings(tmp_path, kubeconfig("https://h"), context="staging"))
+    assert text.startswith("--context=staging does not exist in kubeconfig ")
+    assert text.endswith("known contexts: lost, prod")
+    assert "names the cluster 'c9'; known clusters: c1" in complaint(settings(tmp_path, kubeconfig("https://h"), context="lost"))
+
+
+def test_an_unreadable_kubeconfig(tmp_path: Path) -> None:
+    assert "Is a directory" in complaint(Settings(cluster_kubeconfig=tmp_path))
+
+
+def test_nobody_listens(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = complaint(settings(tmp_path, kubeconfig(f"https://127.0.0.1:{port}")))
+    assert f"no answer from alice@https://127.0.0.1:{port} to GET /version: connection refused" in text
+    assert f"(from {tmp_path}/config)" in text
+
+
+def test_a_host_that_does_not_resolve(tmp_path: Path) -> None:
+    text = complaint(settings(tmp_path, kubeconfig("https://no-such-host.invalid:6443")))
+    assert "does not resolve" in text or "no answer" in text
+
+
+@contextmanager
+def listener(accept: bool) -> Iterator[int]:
+    """A port that accepts connections and says nothing, or that lets them wait."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        port = server.getsockname()[1]
+        fillers = [] if accept else [socket.socket() for _ in range(3)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        try:
+            yield port
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accept", [True, False])
+def test_silence_ends_within_ten_seconds(tmp_path: Path, accept: bool) -> None:
+    with listener(accept) as port:
+        text = complaint(settings(tmp_path, kubeconfig(f"http://127.0.0.1:{port}")))
+    assert "no connection within 3 s" in text or "no answer in time" in text
+
+
+def test_a_certificate_of_somebody_else(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with socket.socket() as raw:
+        raw.bind(("127.0.0.1", 0))
+        raw.listen()
+
+        def shake_hands() -> None:
+            peer, _ = raw.accept()
+            with peer, pytest.raises(ssl.SSLError):
+                context.wrap_socket(peer, server_side=True)
+
+        thread = threading.Thread(target=shake_hands)
+        thread.start()
+        text = complaint(settings(tmp_path, kubeconfig(f"https://127.0.0.1:{raw.getsockname()[1]}")))
+        thread.join()
+    assert "TLS failed" in text
+    assert "certificate-authority" in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (status(401, "Unauthorized", "Unauthorized"), "401: Unauthorized; the API server does not know this account"),
+        (status(500, "InternalError", "boom"), "500 InternalError: boom"),
+        (Answer("<html>", 200, [("Content-Type", "text/html")]), "login page"),
+        (Answer("", 302, [("Location", "https://sso/")]), "redirected (302) to https://sso/"),
+        (Answer([]), "does not answer like an API server"),
+        (Answer(CUT), "the connection broke"),
+    ],
+)
+def test_an_answer_that_does_not_help(server: FakeServer, tmp_path: Path, answer: Answer, says: str) -> None:
+    server.on("GET", "/version", answer)
+    assert says in complaint(settings(tmp_path, kubeconfig(server.url)))
+
+
+def test_a_hidden_version_is_no_obstacle(server: FakeServer, tmp_path: Path) -> None:
+    server.on("GET", "/version", status(403, "Forbidden", 'User "alice" cannot get path "/version"'))
+    connect_live(settings(tmp_path, kubeconfig(server.url))).close()
