@@ -11,7 +11,8 @@ import rich.table  # noqa: F401
 import yaml
 
 import fixtures.certifier
-import fixtures.subjects  # noqa: F401
+import fixtures.subjects
+import fixtures.versions  # noqa: F401
 
 INI = """
 [pytest]
