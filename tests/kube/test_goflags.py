@@ -48,7 +48,11 @@ def test_values_in_every_spelling(args: list[str], values: dict[str, Any]) -> No
 def test_positional_arguments_and_the_end_of_flags() -> None:
     found = goflags.parse(FLAGS, ["version", "--v=1", "--", "--dry-run"])
     assert found.rest == ["version", "--dry-run"]
-    assert found.given == {"v"}
+    assert found.given == ["v"]
+
+
+def test_given_flags_are_in_the_order_of_their_last_occurrence() -> None:
+    assert goflags.parse(FLAGS, ["--v=1", "--dry-run", "-v2", "--kubeconfig=x"]).given == ["dry-run", "v", "kubeconfig"]
 
 
 @pytest.mark.parametrize(

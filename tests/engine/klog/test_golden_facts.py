@@ -21,7 +21,7 @@ def traces() -> list[Path]:
 
 @pytest.fixture(params=traces(), ids=lambda path: path.stem)
 def trace(request: pytest.FixtureRequest) -> dict[str, Any]:
-    return yaml.load(request.param.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return yaml.CSafeLoader(request.param.read_text(encoding="utf-8")).get_single_data()
 
 
 def test_traces_are_there() -> None:
