@@ -22,7 +22,7 @@ addopts = --import-mode=importlib --strict-markers --strict-config -p no:cachepr
 filterwarnings = error
 """
 
-CONFTEST = '''
+CONFTEST = """
 import pathlib
 
 import pytest
@@ -67,7 +67,7 @@ def pytest_rebalance_cluster(settings):
 def pytest_rebalance_learn(run, cluster):
     run.versions = (VersionRow("KubeVirt", "1.8.4", "KubeVirt CR status"),)
     run.facts["platform"] = "acp"
-'''
+"""
 
 HEAD = """
 import pytest

@@ -139,6 +139,12 @@ def test_hold_keeps_the_cluster_until_ctrl_c_after_the_verdict(project):
     result = project.checks().run("--hold")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["conformant (simulated)*", "*KUBECONFIG=/nowhere/kubeconfig*", "*kubectl -n descheduler get cronjob*", "*kubectl get vmi*", "HOLDING"]
+        [
+            "conformant (simulated)*",
+            "*KUBECONFIG=/nowhere/kubeconfig*",
+            "*kubectl -n descheduler get cronjob*",
+            "*kubectl get vmi*",
+            "HOLDING",
+        ]
     )
     assert (project.path / "closed").exists()

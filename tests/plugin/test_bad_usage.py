@@ -7,7 +7,10 @@ import os
 import pytest
 
 BAD = {
-    "unknown cluster": (["--cluster=embeded"], "--cluster: 'embeded' is not known (did you mean embedded?); known: embedded, live, kind, files"),
+    "unknown cluster": (
+        ["--cluster=embeded"],
+        "--cluster: 'embeded' is not known (did you mean embedded?); known: embedded, live, kind, files",
+    ),
     "cluster not in this version": (["--cluster=files"], "--cluster: files is not in this version; available: embedded, live"),
     "unknown engine": (["--engine=refrence"], "--engine: 'refrence' is not known (did you mean reference?)"),
     "binary without a file": (["--engine=binary"], "--engine=binary: needs --engine-binary FILE"),

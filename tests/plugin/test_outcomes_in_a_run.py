@@ -120,7 +120,9 @@ def test_x(run):
 
 def test_a_level_may_depend_on_what_was_probed(project):
     rule = "level=lambda facts: Level.REQUIRED if facts['platform'] == 'acp' else Level.RECOMMENDED"
-    result = project.checks(f'@check("POL-4", {rule}, impact=RO, source="s")\ndef test_x():\n    "X."\n    assert False, "no"\n').run()
+    result = project.checks(
+        f'@check("POL-4", {rule}, impact=RO, source="s")\ndef test_x():\n    "X."\n    assert False, "no"\n'
+    ).run()
     assert project.row("POL-4")["level"] == "required"
     assert result.ret == 1
 

@@ -54,7 +54,7 @@ def test_allow_bounds_the_impact(project):
 
 
 def test_what_the_cluster_cannot_do_is_not_selected(project):
-    project.cluster(can='{Cap.READ, Cap.WRITE}').checks(MIXED).run()
+    project.cluster(can="{Cap.READ, Cap.WRITE}").checks(MIXED).run()
     assert "it needs engine, which --cluster=embedded with --engine=reference does not offer" in project.row("MIG-1")["reason"]
 
 

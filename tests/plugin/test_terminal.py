@@ -89,16 +89,31 @@ def test_reasons_wrap_within_100_columns_and_markup_in_them_is_text(clock):
 
 def test_checks_stand_by_area_in_catalogue_order(clock):
     terminal, out = plain(clock)
-    rows = [row("MIG-10", Status.PASSED), row("MIG-2", Status.PASSED), row("POL-1", Status.PASSED), row("REN-1", Status.NOT_SELECTED, "out")]
+    rows = [
+        row("MIG-10", Status.PASSED),
+        row("MIG-2", Status.PASSED),
+        row("POL-1", Status.PASSED),
+        row("REN-1", Status.NOT_SELECTED, "out"),
+    ]
     terminal.summary(certificate(*rows), "r")
     text = out.getvalue()
-    places = [text.index(w) for w in ("policy ConfigMap", "POL-1", "two-worker", "title of MIG-2", "title of MIG-10", "not selected: REN-1: out")]
+    places = [
+        text.index(w)
+        for w in ("policy ConfigMap", "POL-1", "two-worker", "title of MIG-2", "title of MIG-10", "not selected: REN-1: out")
+    ]
     assert places == sorted(places)
 
 
 def test_the_migrated_vm_is_named_with_source_and_target(clock):
     terminal, out = plain(clock)
-    move = {"vm": "vm-1", "vmiUID": "u-1", "source": "worker-1", "target": "worker-2", "vmim": "kubevirt-evacuation-x", "phase": "Succeeded"}
+    move = {
+        "vm": "vm-1",
+        "vmiUID": "u-1",
+        "source": "worker-1",
+        "target": "worker-2",
+        "vmim": "kubevirt-evacuation-x",
+        "phase": "Succeeded",
+    }
     terminal.summary(certificate(scenario={"moves": [move]}), "r")
     assert "VM vm-1 (VMI UID u-1): worker-1 -> worker-2 by kubevirt-evacuation-x Succeeded" in " ".join(out.getvalue().split())
 
