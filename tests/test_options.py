@@ -99,7 +99,8 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(option):
     with pytest.raises(UsageError) as caught:
         parse({option: ["gate-not-renderd"]}, names={option: lambda: ["gate-not-rendered", "annotation-missing"]})
     assert str(caught.value) == (
-        f"--{option}: 'gate-not-renderd' is not known (did you mean gate-not-rendered?); known: annotation-missing, gate-not-rendered"
+        f"--{option}: 'gate-not-renderd' is not known (did you mean gate-not-rendered?);"
+        " known: annotation-missing, gate-not-rendered"
     )
 
 

@@ -120,7 +120,8 @@ def test_a_config_file_is_as_strict_as_the_command_line(project, name):
 
 def test_a_config_file_gives_options_and_the_command_line_wins(project):
     (project.path / "c.yaml").write_text(
-        "check: [POL, REN-2]\nallow: namespaced\nembedded: {kubevirt: 1.7.0}\nrecord: {acp: '4.4'}\nseed: 7\nplan: false\nreport-dir: out\n"
+        "check: [POL, REN-2]\nallow: namespaced\nembedded: {kubevirt: 1.7.0}\n"
+        "record: {acp: '4.4'}\nseed: 7\nplan: false\nreport-dir: out\n"
     )
     assert project.checks().run("--config=c.yaml", "--allow=read-only", "--report-dir=results").ret == 5
     assert project.report["options"] == {
