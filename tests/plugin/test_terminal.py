@@ -118,9 +118,21 @@ def test_the_migrated_vm_is_named_with_source_and_target(clock):
     assert "VM vm-1 (VMI UID u-1): worker-1 -> worker-2 by kubevirt-evacuation-x Succeeded" in " ".join(out.getvalue().split())
 
 
+def test_a_scenario_that_stopped_says_where_and_why(clock):
+    terminal, out = plain(clock)
+    terminal.summary(certificate(scenario={"reached": "locked", "stoppedBecause": "no second worker"}), "r")
+    assert "the scenario stopped after locked: no second worker" in out.getvalue()
+
+
+def test_a_live_run_names_the_cluster_and_the_most_it_will_do(clock):
+    terminal, out = plain(clock)
+    terminal.header(parse({"cluster": "live"}), "1", "me@https://prod:6443")
+    assert "me@https://prod:6443, at most read-only checks" in out.getvalue()
+
+
 def test_the_header_names_what_was_planted(clock):
     terminal, out = plain(clock)
     settings = parse({"defect": ["gate-not-rendered"]}, names={"defect": lambda: ["gate-not-rendered"]})
-    terminal.header(settings, "1.2")
+    terminal.header(settings, "1.2", "")
     assert "VM rebalance conformance 1.2: embedded cluster (simulated), engine reference" in out.getvalue()
     assert "planted: defect gate-not-rendered" in out.getvalue()
