@@ -27,7 +27,7 @@ import pathlib
 
 import pytest
 
-from fixtures.cluster.api import Cap, Denied, Unreachable
+from fixtures.cluster.api import Cap, Denied, Presence, Probe, Unreachable
 from fixtures.report.certificate import VersionRow
 
 pytest_plugins = ("fixtures.plugin",)
@@ -48,6 +48,10 @@ class FakeCluster:
 
     def get(self, resource, name, *, ns=None):
         return {{"metadata": {{"name": name, "uid": "11111111-2222"}}}}
+
+    def probe(self, feature):
+        there = feature.endswith(".kubevirt.io")
+        return Probe(feature, Presence.PRESENT if there else Presence.ABSENT, "discovery of the fake")
 
     def hold(self):
         print("HOLDING")

@@ -127,6 +127,32 @@ def test_a_level_may_depend_on_what_was_probed(project):
     assert result.ret == 1
 
 
+def test_level_rules_and_certificate_know_what_is_served(project):
+    rule = "level=lambda facts: Level.REQUIRED if facts['kubevirts.kubevirt.io'] == 'present' else Level.RECOMMENDED"
+    project.checks(f'@check("POL-4", {rule}, impact=RO, source="s")\ndef test_x():\n    "X."\n').run()
+    assert project.row("POL-4")["level"] == "required"
+    found = {f["feature"]: f["presence"] for f in project.report["features"]}
+    assert found["kubevirts.kubevirt.io"] == "present"
+    assert found["kubedeschedulers.operator.openshift.io"] == "absent"
+
+
+def test_a_scenario_that_was_not_undone_is_in_the_certificate_and_exits_7(project):
+    text = """
+from fixtures.scenario.record import Reached, RollBack, ScenarioRecord
+from fixtures.subjects import keep
+
+@check("MIG-1", impact=DIS, source="s")
+def test_x(run):
+    "X."
+    keep(run, ScenarioRecord(reached=Reached.BALANCED, rollback=RollBack(left_behind=["namespace x"])))
+"""
+    result = project.checks(text).run()
+    assert result.ret == 7
+    assert project.report["scenario"]["reached"] == "balanced"
+    wanted = ["left behind: namespace x", "the installed descheduler is still stopped"]
+    assert project.report["verdict"]["notRestored"] == wanted
+
+
 def test_a_check_of_several_tests_has_the_worst_outcome(project):
     text = """
 @pytest.mark.parametrize("v", [1, 2, 3])
