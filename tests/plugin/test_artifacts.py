@@ -27,6 +27,14 @@ def test_y():
     password = "bearer {TOKEN}"
     not_applicable("url https://me:hunter22@host says {TOKEN}")
 
+@pytest.fixture
+def broken():
+    raise Denied("{TOKEN}")
+
+@check("POL-6", level=Level.RECOMMENDED, impact=RO, source="s")
+def test_w(broken):
+    "Never."
+
 @check("POL-9", level=Level.RECOMMENDED, impact=RO, source="s")
 def test_z():
     "Boom."
@@ -73,7 +81,7 @@ def test_junit_tells_level_and_outcome_of_each_check(project):
     project.checks(EVIDENCE).run()
     suite = ET.parse(project.path / "results/junit.xml").getroot().find("testsuite")  # noqa: S314 (our own file)
     assert suite is not None
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("6", "2", "1")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("7", "2", "2")
     case = next(c for c in suite.iter("testcase") if c.get("name") == "test_x")
     properties = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert properties | {"reason": ""} == {
@@ -95,6 +103,7 @@ def test_allure_results_are_named_and_labelled_after_the_checks(project):
     assert set(results) == {
         "INT-1 The interceptor is registered.",
         "POL-2 The policy parses.",
+        "POL-6 Never.",
         "POL-7 It holds.",
         "POL-8 Why.",
         "POL-9 Boom.",
