@@ -49,6 +49,15 @@ class FakeCluster:
     def get(self, resource, name, *, ns=None):
         return {{"metadata": {{"name": name, "uid": "11111111-2222"}}}}
 
+    def list(self, resource, *, ns=None, labels=None, fields=None):
+        return []
+
+    def version(self):
+        return {{"gitVersion": "v1.35.0"}}
+
+    def serves(self, resource):
+        return True
+
     def probe(self, feature):
         there = feature.endswith(".kubevirt.io")
         return Probe(feature, Presence.PRESENT if there else Presence.ABSENT, "discovery of the fake")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixtures.cluster.api import Presence, Probe
 from fixtures.cluster.discover.installation import ConsumersFound, Installation, PolicyFound
-from fixtures.subjects import with_policy
+from fixtures.found import with_policy
 
 FOUND = Probe("policy", Presence.PRESENT, "listed")
 CONFIGMAP = {"metadata": {"name": "descheduler"}, "data": {"policy.yaml": "old: 1", "other": "x"}}
@@ -33,16 +33,12 @@ CONSUMER = """
 def test_x(consumer):
     "X."
 """
-NOBODY = """
-    def list(self, resource, *, ns=None, labels=None, fields=None):
-        {answer}
-"""
 
 
 def check_of(project, answer: str) -> tuple[str, str]:
     conftest = project.path / "conftest.py"
     text = conftest.read_text()
-    conftest.write_text(text.replace("    def hold(self):", NOBODY.format(answer=answer) + "\n    def hold(self):"))
+    conftest.write_text(text.replace("        return []\n", f"        {answer}\n"))
     project.checks(CONSUMER).run()
     row = project.row("REN-1")
     return row["outcome"], row["reason"]
@@ -51,7 +47,7 @@ def check_of(project, answer: str) -> tuple[str, str]:
 def test_without_a_descheduler_its_checks_are_not_applicable(project):
     outcome, reason = check_of(project, "return []")
     assert outcome == "not-applicable"
-    assert reason.startswith("no descheduler is installed: ")
+    assert reason.startswith("descheduler is not installed: ")
 
 
 def test_where_nobody_may_look_they_are_inconclusive(project):
