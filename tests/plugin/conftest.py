@@ -86,7 +86,8 @@ HEAD = """
 import pytest
 from fixtures.checks import *
 from fixtures.checks import inconclusive, not_applicable, skipped
-from fixtures.cluster.api import Denied, NotRecorded
+from fixtures.cluster.api import Denied, NotRecorded, Presence, Probe
+from fixtures.cluster.discover import NotInstalled
 
 RO, NS, DIS = Impact.READ_ONLY, Impact.NAMESPACED, Impact.DISRUPTIVE
 """

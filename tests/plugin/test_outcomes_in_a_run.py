@@ -34,6 +34,13 @@ ENDINGS = {
     "inconclusive": ("inconclusive('no control')", "inconclusive", "no control", 6),
     "denied": ("raise Denied('me may not list pods')", "skipped", "me may not list pods", 6),
     "not recorded": ("raise NotRecorded('no pods in the dump')", "inconclusive", "no pods in the dump", 6),
+    "not installed": (
+        "raise NotInstalled(Probe('d', Presence.ABSENT, 'no CronJob'))",
+        "not-applicable",
+        "no CronJob",
+        0,
+    ),
+    "not to be seen": ("raise NotInstalled(Probe('d', Presence.UNKNOWN, 'denied'))", "inconclusive", "denied", 6),
     "suite error": (
         "{}['x']",
         "inconclusive",
@@ -187,6 +194,13 @@ def test_an_interrupted_run_still_leaves_a_certificate(project):
     assert result.ret == 2
     assert project.report["verdict"]["word"] == "unknown"
     assert (project.path / "closed").exists()
+
+
+def test_an_interrupted_run_is_not_held(project):
+    text = '@check("HCO-1", impact=RO, source="s")\ndef test_x():\n    "X."\n    raise KeyboardInterrupt\n'
+    result = project.checks(text).run("--hold")
+    assert result.ret == 2
+    assert "HOLDING" not in result.stdout.str()
 
 
 def test_a_suite_that_cannot_be_collected_says_why_and_opens_nothing(project):
