@@ -92,7 +92,8 @@ def test_one_cycle_makes_exactly_one_request(rebalance: ScenarioRecord) -> None:
     level=Level.REQUIRED,
     impact=Impact.DISRUPTIVE,
     needs=["write", "engine"],
-    source="The VirtualMachineInstanceMigration is created in the same second as the Descheduler request and is named kubevirt-evacuation-<suffix>",
+    source="The VirtualMachineInstanceMigration is created in the same second as the Descheduler request and is named"
+    " kubevirt-evacuation-<suffix>",
 )
 def test_the_request_becomes_a_migration(rebalance: ScenarioRecord) -> None:
     """One kubevirt-evacuation VMIM per request, annotated with the source node."""
