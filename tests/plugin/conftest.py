@@ -11,6 +11,7 @@ import rich.table  # noqa: F401
 import yaml
 
 import fixtures.certifier
+import fixtures.exercises
 import fixtures.subjects
 import fixtures.versions  # noqa: F401
 

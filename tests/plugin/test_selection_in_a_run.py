@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 MIXED = """
 @check("MIG-1", impact=DIS, source="s", needs=["engine"])
 def test_mig():
@@ -114,11 +116,12 @@ def test_items_outside_conformance_are_ordinary_tests_and_start_nothing(project)
     assert project.left == set()
 
 
-def test_checks_beside_ordinary_tests_are_judged_alone(project):
+@pytest.mark.parametrize("paths", [["conformance", "tests"], ["."]])
+def test_checks_beside_ordinary_tests_are_judged_alone(project, paths):
     project.checks()
     (project.path / "tests").mkdir()
     (project.path / "tests" / "test_x.py").write_text("def test_x():\n    assert 0\n")
-    result = project.run("conformance", "tests")
+    result = project.run(*paths)
     assert project.report["verdict"]["word"] == "conformant"
     result.assert_outcomes(passed=3, failed=1)
     assert result.ret == 1
