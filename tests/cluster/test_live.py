@@ -17,7 +17,10 @@ import yaml
 
 from fixtures.checks import Impact
 from fixtures.cluster.api import Cap
+from fixtures.cluster.embedded import EmbeddedUnderTest
 from fixtures.cluster.live import capabilities, connect_live
+from fixtures.embedded.cluster import EmbeddedCluster
+from fixtures.kube.resources import NAMESPACES
 from fixtures.options import Settings, UsageError
 from tests.cluster.fake import CUT, Answer, FakeServer, status
 
@@ -207,3 +210,49 @@ def test_an_answer_that_does_not_help(server: FakeServer, tmp_path: Path, answer
 def test_a_hidden_version_is_no_obstacle(server: FakeServer, tmp_path: Path) -> None:
     server.on("GET", "/version", status(403, "Forbidden", 'User "alice" cannot get path "/version"'))
     connect_live(settings(tmp_path, kubeconfig(server.url))).close()
+
+
+def test_a_credential_plugin_that_fails_is_named(tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false", "interactiveMode": "Never"}
+    content = {**kubeconfig("https://127.0.0.1:1"), "users": [{"name": "alice", "user": {"exec": plugin}}]}
+    assert "user 'alice' of kubeconfig" in complaint(settings(tmp_path, content))
+    assert "'false' gave no credentials" in complaint(settings(tmp_path, content))
+
+
+def test_of_several_kubeconfigs_the_first_wins(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.on("GET", "/version", {})
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.write_text(yaml.safe_dump({k: v for k, v in kubeconfig(server.url).items() if k != "current-context"}))
+    second.write_text(yaml.safe_dump(kubeconfig("https://127.0.0.1:1")))
+    monkeypatch.setenv("KUBECONFIG", f"{first}:{second}")
+    cluster = connect_live(Settings(cluster="live"))
+    assert cluster.address == f"alice@{server.url}"
+    cluster.close()
+
+
+@pytest.fixture
+def embedded() -> Iterator[EmbeddedUnderTest]:
+    running = EmbeddedUnderTest(EmbeddedCluster(controllers=()))
+    yield running
+    running.close()
+
+
+def test_over_https_with_a_token(embedded: EmbeddedUnderTest) -> None:
+    cluster = connect_live(Settings(cluster="live", cluster_kubeconfig=embedded.kubeconfig))
+    assert cluster.version()["gitVersion"].startswith("v1.")
+    assert "kube-system" in [n["metadata"]["name"] for n in cluster.list(NAMESPACES)]
+    assert cluster.now() == pytest.approx(embedded.now(), abs=2)
+    cluster.close()
+
+
+@pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
+def test_skipping_verification_is_the_users_choice(embedded: EmbeddedUnderTest, tmp_path: Path) -> None:
+    content = yaml.safe_load(embedded.kubeconfig.read_text())
+    content["clusters"][0]["cluster"] = {"server": embedded.world.server.url, "insecure-skip-tls-verify": True}
+    connect_live(settings(tmp_path, content)).close()
+
+
+def test_a_token_of_yesterday(embedded: EmbeddedUnderTest, tmp_path: Path) -> None:
+    content = yaml.safe_load(embedded.kubeconfig.read_text())
+    content["users"][0]["user"]["token"] = "expired"
+    assert "401: Unauthorized; the API server does not know this account" in complaint(settings(tmp_path, content))
