@@ -28,6 +28,7 @@ class FakeApi:
         self.evictions: list[tuple[str, int, str, Obj]] = []
         self.requests: list[tuple[str, str]] = []
         self.faults: list[tuple[str, int, Obj, dict[str, str]]] = []
+        self.watch_faults: list[int] = []
         self.headers: list[dict[str, str]] = []
         self.groups = GROUPS
         self.pages = 0
@@ -203,6 +204,14 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PUT = handle_one
 
         def watch(self, since: int) -> None:
+            fault = api.watch_faults.pop() if api.watch_faults else None
+            if fault:
+                data = json.dumps(status(fault, "watch refused", "Forbidden")).encode()
+                self.send_response(fault)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+                return
             if since < api.oldest:
                 lost = status(410, "too old resource version", "Expired")
                 events = [{"type": "ERROR", "object": lost}]
@@ -211,6 +220,10 @@ def _handler(api: FakeApi) -> type[BaseHTTPRequestHandler]:
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
             self.end_headers()
+            if fault == 0:
+                self.wfile.write(b"40\r\n{")
+                self.close_connection = True
+                return
             for event in events:
                 data = json.dumps(event).encode() + b"\n"
                 self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
