@@ -144,7 +144,7 @@ def test_nothing_installed_is_absent_with_evidence() -> None:
     assert "lists no configmaps labelled app.kubernetes.io/name=descheduler in all namespaces" in found.policy.probe.evidence
     with pytest.raises(NotInstalled, match="no descheduler container in what could be read"):
         _ = found.consumer
-    assert find_policy(Paper()).where.startswith("tester@paper lists no")  # type: ignore[arg-type]
+    assert find_policy(Paper()).where.startswith("the API server lists no")  # type: ignore[arg-type]
     assert not find_consumers(Paper())  # type: ignore[arg-type]
 
 
