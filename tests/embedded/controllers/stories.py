@@ -77,7 +77,16 @@ def facts(obj: Obj, namer: Namer) -> Facts:
         if condition.get("reason") not in (None, "", "ReadinessGatesNotReady"):
             shown += f" {condition['reason']}"
         found[f"condition {condition['type']}"] = shown
-    for field_ in ("phase", "printableStatus", "created", "ready", "nodeName", "evacuationNodeName", "migrationMethod", "runStrategy"):
+    for field_ in (
+        "phase",
+        "printableStatus",
+        "created",
+        "ready",
+        "nodeName",
+        "evacuationNodeName",
+        "migrationMethod",
+        "runStrategy",
+    ):
         if status.get(field_) is not None:
             found[field_] = str(status[field_])
     state = status.get("migrationState") or {}
@@ -137,7 +146,9 @@ def observed(changes: Iterable[Change], namespace: str) -> list[Step]:
 
 def load(story: str) -> Obj:
     """A recording."""
-    loaded: Obj = yaml.load((DATA / f"{story}.yaml").read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    loaded: Obj = yaml.load(
+        (DATA / f"{story}.yaml").read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
     return loaded
 
 

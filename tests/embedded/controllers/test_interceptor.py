@@ -154,7 +154,9 @@ def test_source_annotation_and_node_are_one_write_and_only_for_the_descheduler()
         ("1.9.0", (429, REPEAT), "descheduler", "true"),
     ],
 )
-def test_versions_differ_in_repeats_source_and_marker(version: str, repeat: tuple[int, str], source: str | None, value: str) -> None:
+def test_versions_differ_in_repeats_source_and_marker(
+    version: str, repeat: tuple[int, str], source: str | None, value: str
+) -> None:
     rig, pod = prepared("LiveMigrate", version=version)
     assert rig.evict(pod) == (429, TRIGGERED)
     assert annotations_of(rig.vmi()).get("kubevirt.io/eviction-source") == source

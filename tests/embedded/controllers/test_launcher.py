@@ -179,7 +179,9 @@ def test_an_unknown_strategy_is_refused_with_its_field(cluster: str) -> None:
     assert refused.value.details == {"causes": [{"reason": "FieldValueInvalid", "message": text, "field": field}]}
 
 
-@pytest.mark.parametrize(("strategy", "domain"), [("None", None), ("LiveMigrateIfPossible", {"devices": {"gpus": [{"name": "g"}]}})])
+@pytest.mark.parametrize(
+    ("strategy", "domain"), [("None", None), ("LiveMigrateIfPossible", {"devices": {"gpus": [{"name": "g"}]}})]
+)
 def test_an_allowed_eviction_restarts_the_vm_as_a_new_vmi(strategy: str, domain: Obj | None) -> None:
     rig = Rig()
     pod = rig.running(evictionStrategy=strategy, **({"domain": domain} if domain else {}))
