@@ -31,7 +31,12 @@ def unharmed(server: ApiServer) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("body", "type", "status", "message"),
     [
-        (b"{", "application/json", 400, "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error"),
+        (
+            b"{",
+            "application/json",
+            400,
+            "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error",
+        ),
         (b"", "application/json", 400, "the object provided is unrecognized"),
         (b"[1]", "application/json", 400, "json: cannot unmarshal array into Go value"),
         (b'"x"', "application/json", 400, "json: cannot unmarshal string into Go value"),
@@ -42,17 +47,47 @@ def unharmed(server: ApiServer) -> Iterator[None]:
         (b"nonsense", "application/vnd.kubernetes.protobuf", 400, "does not appear to be a protobuf message"),
         (b"x", "text/csv", 415, "the body of the request was in an unknown format - accepted media types include"),
         ({"kind": "Secret"}, "application/json", 400, 'Secret in version "v1" cannot be handled as a ConfigMap'),
-        ({"apiVersion": "v2"}, "application/json", 400, "the API version in the data (v2) does not match the expected API version (v1)"),
-        ({"metadata": {"name": "x", "namespace": "other"}}, "application/json", 400, "the namespace of the provided object does not match"),
+        (
+            {"apiVersion": "v2"},
+            "application/json",
+            400,
+            "the API version in the data (v2) does not match the expected API version (v1)",
+        ),
+        (
+            {"metadata": {"name": "x", "namespace": "other"}},
+            "application/json",
+            400,
+            "the namespace of the provided object does not match",
+        ),
         ({"metadata": []}, "application/json", 400, "ObjectMeta"),
         ({"metadata": {}}, "application/json", 422, "name or generateName is required"),
-        ({"metadata": {"name": 5}}, "application/json", 400, "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string"),
+        (
+            {"metadata": {"name": 5}},
+            "application/json",
+            400,
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.name of type string",
+        ),
         ({"metadata": {"name": "x", "labels": {"a": 1}}}, "application/json", 400, "json: cannot unmarshal number"),
-        ({"metadata": {"name": "x", "labels": {"a b": "c"}}}, "application/json", 422, "name part must consist of alphanumeric characters"),
-        ({"metadata": {"name": "x"}, "data": "text"}, "application/json", 400, "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string"),
-        ({"metadata": {"name": "x", "resourceVersion": "7"}}, "application/json", 400, "resourceVersion should not be set on objects to be created"),
+        (
+            {"metadata": {"name": "x", "labels": {"a b": "c"}}},
+            "application/json",
+            422,
+            "name part must consist of alphanumeric characters",
+        ),
+        (
+            {"metadata": {"name": "x"}, "data": "text"},
+            "application/json",
+            400,
+            "json: cannot unmarshal string into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        (
+            {"metadata": {"name": "x", "resourceVersion": "7"}},
+            "application/json",
+            400,
+            "resourceVersion should not be set on objects to be created",
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.provokes(415)
 def test_bodies(http: Any, body: Any, type: str, status: int, message: str) -> None:
     code, answer, _ = http("POST", MAPS, body, type=type)
@@ -64,19 +99,34 @@ def test_bodies(http: Any, body: Any, type: str, status: int, message: str) -> N
     ("patch", "type", "status", "message"),
     [
         ({"a": 1}, "application/json-patch+json", 400, "error decoding patch"),
-        ([{"op": "remove", "path": "/nope"}], "application/json-patch+json", 422, "the server rejected our request due to an error in our request"),
+        (
+            [{"op": "remove", "path": "/nope"}],
+            "application/json-patch+json",
+            422,
+            "the server rejected our request due to an error in our request",
+        ),
         ([{"op": "dance", "path": "/data"}], "application/json-patch+json", 422, "the server rejected our request"),
         ([{"op": "add", "path": "x", "value": 1}], "application/json-patch+json", 422, "the server rejected our request"),
-        ([{"op": "test", "path": "", "value": 1}] * 10_001, "application/json-patch+json", 413, "The allowed maximum operations in a JSON patch is 10000, got 10001"),
+        (
+            [{"op": "test", "path": "", "value": 1}] * 10_001,
+            "application/json-patch+json",
+            413,
+            "The allowed maximum operations in a JSON patch is 10000, got 10001",
+        ),
         ([1], "application/merge-patch+json", 400, "error decoding patch"),
         ({"metadata": {"name": "other"}}, "application/merge-patch+json", 400, "does not match the name on the URL (kept)"),
         ({"metadata": None}, "application/merge-patch+json", 400, "cannot be handled as a ConfigMap"),
-        ({"data": {"a": 1}}, "application/merge-patch+json", 400, "json: cannot unmarshal number into Go struct field ConfigMap.data.a of type string"),
+        (
+            {"data": {"a": 1}},
+            "application/merge-patch+json",
+            400,
+            "json: cannot unmarshal number into Go struct field ConfigMap.data.a of type string",
+        ),
         ({"metadata": {"resourceVersion": "1"}}, "application/merge-patch+json", 409, "the object has been modified"),
         ({}, "application/apply-patch+yaml", 400, "fieldManager: Required value"),
         ({}, "text/plain", 415, "accepted media types include: application/json-patch+json"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.provokes(415)
 def test_patches(http: Any, patch: Any, type: str, status: int, message: str) -> None:
     code, answer, _ = http("PATCH", f"{MAPS}/kept", patch, type=type)
@@ -88,13 +138,25 @@ def test_patches(http: Any, patch: Any, type: str, status: int, message: str) ->
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/v1//pods", "/api/v1/namespaces/default/../kube-system/pods", "/api/v1/namespaces/default/%2e%2e/pods",
-        "/api/v1/namespaces/default/pods/a%2fb", "/api/v1/namespaces/default/pods/%00", "/api/v1/unknown", "/apis/none/v1/things",
-        "/api/v2/pods", "/apis/apps/v9/deployments", "/nothing", "/api/v1/watch/pods", "/api/v1/namespaces/default/nodes",
-        "/api/v1/namespaces/default/configmaps/kept/unknown", "/openapi/v3/apis/none/v1", "/apis/none", "/openapi/v2",
+        "/api/v1//pods",
+        "/api/v1/namespaces/default/../kube-system/pods",
+        "/api/v1/namespaces/default/%2e%2e/pods",
+        "/api/v1/namespaces/default/pods/a%2fb",
+        "/api/v1/namespaces/default/pods/%00",
+        "/api/v1/unknown",
+        "/apis/none/v1/things",
+        "/api/v2/pods",
+        "/apis/apps/v9/deployments",
+        "/nothing",
+        "/api/v1/watch/pods",
+        "/api/v1/namespaces/default/nodes",
+        "/api/v1/namespaces/default/configmaps/kept/unknown",
+        "/openapi/v3/apis/none/v1",
+        "/apis/none",
+        "/openapi/v2",
         "/api/v1/namespaces/default/pods/p/exec",
     ],
-)  # fmt: skip
+)
 def test_paths_that_lead_nowhere(http: Any, path: str) -> None:
     assert http("GET", path)[0] == 404
 
@@ -103,10 +165,15 @@ def test_paths_that_lead_nowhere(http: Any, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", f"{MAPS}/kept"), ("PUT", MAPS), ("PATCH", MAPS), ("DELETE", "/version"), ("GET", f"{PODS}/p/eviction"),
-        ("POST", "/api/v1/configmaps"), ("BREW", MAPS),
+        ("POST", f"{MAPS}/kept"),
+        ("PUT", MAPS),
+        ("PATCH", MAPS),
+        ("DELETE", "/version"),
+        ("GET", f"{PODS}/p/eviction"),
+        ("POST", "/api/v1/configmaps"),
+        ("BREW", MAPS),
     ],
-)  # fmt: skip
+)
 def test_methods_that_do_not_exist(http: Any, method: str, path: str) -> None:
     code, body, _ = http(method, path, {} if method in ("POST", "PUT", "PATCH") else None)
     if method == "BREW":
@@ -118,21 +185,33 @@ def test_methods_that_do_not_exist(http: Any, method: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("query", "status"),
     [
-        ("limit=x", 400), ("continue=x", 400), ("labelSelector=a%3D%3D%3Db", 400), ("labelSelector=a%20in%20b", 400),
-        ("labelSelector=%21", 400), ("fieldSelector=x%3D1", 400), ("fieldSelector=nonsense", 400), ("resourceVersion=x", 400),
-        ("watch=1&timeoutSeconds=x", 400), ("resourceVersion=99999999", 504),
+        ("limit=x", 400),
+        ("continue=x", 400),
+        ("labelSelector=a%3D%3D%3Db", 400),
+        ("labelSelector=a%20in%20b", 400),
+        ("labelSelector=%21", 400),
+        ("fieldSelector=x%3D1", 400),
+        ("fieldSelector=nonsense", 400),
+        ("resourceVersion=x", 400),
+        ("watch=1&timeoutSeconds=x", 400),
+        ("resourceVersion=99999999", 504),
     ],
-)  # fmt: skip
+)
 @pytest.mark.provokes(504)
 def test_queries(http: Any, query: str, status: int) -> None:
     assert http("GET", f"{MAPS}?{query}")[0] == status
 
 
-@pytest.mark.parametrize(
-    ("query", "status"), [("dryRun=Some", 422), ("fieldValidation=Loose", 400), ("gracePeriodSeconds=x", 400)]
-)
+@pytest.mark.parametrize(("query", "status"), [("dryRun=Some", 422), ("fieldValidation=Loose", 400), ("gracePeriodSeconds=x", 400)])
 def test_write_options(http: Any, query: str, status: int) -> None:
-    assert http("DELETE" if "grace" in query else "POST", f"{MAPS}{'/kept' if 'grace' in query else ''}?{query}", {"metadata": {"name": "x"}})[0] == status
+    assert (
+        http(
+            "DELETE" if "grace" in query else "POST",
+            f"{MAPS}{'/kept' if 'grace' in query else ''}?{query}",
+            {"metadata": {"name": "x"}},
+        )[0]
+        == status
+    )
 
 
 def test_body_beyond_the_limit_is_413_and_the_connection_lives(http: Any) -> None:
@@ -171,7 +250,9 @@ def raw(server: ApiServer, data: bytes) -> bytes:
         return b"".join(iter(lambda: secure.recv(65536), b""))
 
 
-@pytest.mark.parametrize("data", [b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 64, b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize(
+    "data", [b"GARBAGE\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x00" * 64, b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n"]
+)
 def test_what_is_not_http_is_400(server: ApiServer, data: bytes) -> None:
     assert raw(server, data).startswith(b"HTTP/1.1 400 Bad Request")
 

@@ -36,7 +36,13 @@ def evict(api: client.ApiClient, http: Any, server: ApiServer, pod: Make) -> Cal
 
     def post(name: str, *, make: bool = True, body: Obj | None = None, query: str = "", via: Any = None, **options: Any) -> Any:
         if make and server.store.get(PODS, "story-l", name) is None:
-            server.store.create(PODS, {**pod(name, {"app": "guarded"}, "n"), "metadata": {"name": name, "namespace": "story-l", "labels": {"app": "guarded"}}})
+            server.store.create(
+                PODS,
+                {
+                    **pod(name, {"app": "guarded"}, "n"),
+                    "metadata": {"name": name, "namespace": "story-l", "labels": {"app": "guarded"}},
+                },
+            )
             ready = [{"type": "Ready", "status": "True"}]
             server.store.edit(PODS, "story-l", name, lambda o: o["status"].update(phase="Running", conditions=ready))
         path = f"/api/v1/namespaces/story-l/pods/{name}/eviction{query}"
@@ -46,7 +52,10 @@ def evict(api: client.ApiClient, http: Any, server: ApiServer, pod: Make) -> Cal
 
 
 def budget(server: ApiServer, name: str = "guard", *, observed: bool = True, **status: Any) -> None:
-    body = {"metadata": {"name": name, "namespace": "story-l"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "guarded"}}}}
+    body = {
+        "metadata": {"name": name, "namespace": "story-l"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "guarded"}}},
+    }
     server.store.create(PDBS, body)
     found = {"observedGeneration": 1, **status} if observed else {}
     server.store.edit(PDBS, "story-l", name, lambda o: o["status"].update(found))
@@ -88,14 +97,20 @@ def test_evicted_pod_gets_a_condition_and_then_its_deletion(evict: Any, server: 
     changes: list[tuple[str, Any, Any]] = []
     evict("web-0")
     server.store.subscribe(
-        lambda c: changes.append((c.type, c.object["metadata"].get("deletionGracePeriodSeconds"), c.object["status"].get("conditions", [])[-1:]))
+        lambda c: changes.append(
+            (c.type, c.object["metadata"].get("deletionGracePeriodSeconds"), c.object["status"].get("conditions", [])[-1:])
+        )
     )
     evict("web-1", gracePeriodSeconds=7)
     target = {
-        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
-    }  # fmt: skip
-    kinds = [(type_, grace, {k: v for k, v in (last or [{}])[0].items() if k != "lastTransitionTime"}) for type_, grace, last in changes]
-    assert (("MODIFIED", None, target) in kinds) and (("MODIFIED", 7, target) in kinds)
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    kinds = [
+        (type_, grace, {k: v for k, v in (last or [{}])[0].items() if k != "lastTransitionTime"}) for type_, grace, last in changes
+    ]
     assert kinds.index(("MODIFIED", None, target)) < kinds.index(("MODIFIED", 7, target))
 
 

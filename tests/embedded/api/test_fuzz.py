@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,15 +18,25 @@ from fixtures.embedded.server import ApiServer
 from fixtures.embedded.store import Store, copy
 from fixtures.kube.resources import CONFIGMAPS, DEPLOYMENTS, PODS, Obj
 
-EXAMPLES = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.sampled_from(["a", "", "c", "1"])
-json_values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=15)
-names = st.sampled_from(
-    "metadata spec status name namespace labels annotations finalizers containers template replicas selector data image "
-    "ownerReferences env resourceVersion $patch $retainKeys kind apiVersion managedFields uid".split()
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "80")),
+    deadline=None,
+    derandomize="FUZZ_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+scalars = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8) | st.sampled_from(["a", "", "c", "1"])
+json_values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=15
+)
+WORDS = (
+    "metadata spec status name namespace labels annotations finalizers containers template replicas selector data image "
+    "ownerReferences env resourceVersion $patch $retainKeys kind apiVersion managedFields uid"
+)
+names = st.sampled_from(WORDS.split(" "))
 objects = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.text(max_size=5), inner, max_size=5), max_leaves=20
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names | st.text(max_size=5), inner, max_size=5),
+    max_leaves=20,
 )
 pointers = st.lists(names | st.sampled_from(["0", "1", "-", "", "~0", "~1", "~2"]) | st.text(max_size=4), max_size=5).map(
     lambda parts: "/" + "/".join(parts)
@@ -58,7 +69,9 @@ class Direct:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         request = Request(method, path, query, {**self.headers, "content-type": type_, "user-agent": "fuzz/1"}, data)
         response = self.server._answer(request)
-        assert self.server.crashes == []
+        crashes, self.server.crashes = self.server.crashes, []
+        if crashes:
+            raise crashes[0]
         assert response.code < 500 or b"field not declared in schema" in response.body
         if response.code >= 400 and response.content_type == "application/json":
             answer = json.loads(response.body)
@@ -144,27 +157,57 @@ def test_crds(direct: Direct, body: Any, schema: Any) -> None:
     names_ = {"plural": "xs", "kind": "X"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     direct("POST", path, body)
-    direct("POST", path, {"metadata": {"name": "xs.g"}, "spec": {"group": "g", "scope": "Cluster", "names": names_, "versions": [version]}})
+    direct(
+        "POST",
+        path,
+        {"metadata": {"name": "xs.g"}, "spec": {"group": "g", "scope": "Cluster", "names": names_, "versions": [version]}},
+    )
     direct("POST", "/apis/g/v1/xs", {"metadata": {"name": "x"}, "spec": body})
     direct("DELETE", f"{path}/xs.g")
     direct.clock.advance(1)
 
 
 @EXAMPLES
-@given(method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]), parts=st.lists(
-    st.sampled_from(["api", "apis", "v1", "namespaces", "default", "pods", "d", "apps", "deployments", "status", "log", "..", "%2e", "openapi", "v3", ""])
-    | st.text(alphabet="abc%/.~\u00e9\x00", max_size=5), max_size=8,
-))  # fmt: skip
+@given(
+    method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
+    parts=st.lists(
+        st.sampled_from(
+            [
+                "api",
+                "apis",
+                "v1",
+                "namespaces",
+                "default",
+                "pods",
+                "d",
+                "apps",
+                "deployments",
+                "status",
+                "log",
+                "..",
+                "%2e",
+                "openapi",
+                "v3",
+                "",
+            ]
+        )
+        | st.text(alphabet="abc%/.~\u00e9\x00", max_size=5),
+        max_size=8,
+    ),
+)
 def test_paths(direct: Direct, method: str, parts: list[str]) -> None:
     direct(method, "/" + "/".join(parts), dryRun="All")
 
 
 @EXAMPLES
 @given(
-    labels=st.text(alphabet="ab=!(), in<>notx/", max_size=20), fields=st.text(alphabet="ab=!,.metadataname\\", max_size=20),
-    limit=st.text(alphabet="0123456789-x", max_size=4), token=st.text(max_size=12), version=st.text(alphabet="0123456789x", max_size=25),
-)  # fmt: skip
-def test_list_queries(direct: Direct, labels: str, fields: str, limit: str, token: str, version: str) -> None:
+    labels=st.text(alphabet="ab=!(), in<>notx/", max_size=20),
+    fields=st.text(alphabet="ab=!,.metadataname\\", max_size=20),
+    limit=st.text(alphabet="0123456789-x", max_size=4),
+    token=st.text(max_size=12),
+    version=st.text(alphabet="0123456789x", max_size=25),
+)
+def test_list_queries(direct: Direct, *, labels: str, fields: str, limit: str, token: str, version: str) -> None:
     for query in ({"labelSelector": labels}, {"fieldSelector": fields}, {"limit": limit, "continue": token}):
         direct("GET", PODS.path("default"), **query)
     try:

@@ -53,8 +53,10 @@ def test_get_prints_the_servers_table(kubectl: Any, pods: Any) -> None:
     head, *rows = [line.split() for line in kubectl("get", "pods", "-n", "bat").splitlines()]
     assert head == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
     assert [row[:4] for row in rows] == [
-        ["p1", "0/1", "Running", "0"], ["p2", "0/1", "Pending", "0"], ["p3", "0/1", "Pending", "0"],
-    ]  # fmt: skip
+        ["p1", "0/1", "Running", "0"],
+        ["p2", "0/1", "Pending", "0"],
+        ["p3", "0/1", "Pending", "0"],
+    ]
 
 
 def test_get_wide_has_the_node(kubectl: Any, pods: Any) -> None:
@@ -111,7 +113,9 @@ def test_create_with_validation(kubectl: Any, core: Any) -> None:
 
 
 def test_create_with_an_unknown_field_is_a_strict_decoding_error(kubectl: Any, core: Any) -> None:
-    body = "apiVersion: v1\nkind: Pod\nmetadata: {name: k, namespace: bat}\nspec: {contaners: [], containers: [{name: c, image: i}]}\n"
+    body = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: k, namespace: bat}\nspec: {contaners: [], containers: [{name: c, image: i}]}\n"
+    )
     complaint = kubectl.fails("create", "-f", "-", stdin=body)
     assert 'strict decoding error: unknown field "spec.contaners"' in complaint
     assert 'Pod in version "v1" cannot be handled as a Pod' in complaint
@@ -304,7 +308,7 @@ def test_drain_dry_run(kubectl: Any, pods: Any) -> None:
 
 
 def test_delete_waits_for_removal(kubectl: Any, pods: Any) -> None:
-    assert kubectl("delete", "pod", "p1", "-n", "bat") .startswith('pod "p1" deleted')
+    assert kubectl("delete", "pod", "p1", "-n", "bat").startswith('pod "p1" deleted')
     kubectl.fails("get", "pod", "p1", "-n", "bat")
 
 

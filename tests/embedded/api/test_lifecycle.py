@@ -23,7 +23,13 @@ def store() -> Store:
 
 def owned_by(*owners: Obj, name: str = "child", block: bool = True, **more: Any) -> Obj:
     refs = [
-        {"apiVersion": o["apiVersion"], "kind": o["kind"], "name": o["metadata"]["name"], "uid": o["metadata"]["uid"], "blockOwnerDeletion": block}
+        {
+            "apiVersion": o["apiVersion"],
+            "kind": o["kind"],
+            "name": o["metadata"]["name"],
+            "uid": o["metadata"]["uid"],
+            "blockOwnerDeletion": block,
+        }
         for o in owners
     ]
     return {"metadata": {"name": name, "namespace": "d", "ownerReferences": refs, **more}}

@@ -44,12 +44,21 @@ def test_replace_of_a_missing_member_adds_it() -> None:
 @pytest.mark.parametrize(
     "operation",
     [
-        {"op": "replace", "path": "/nothing/here", "value": 1}, {"op": "remove", "path": "/x"}, {"op": "add", "path": "/l/7", "value": 1},
-        {"op": "add", "path": "/l/x", "value": 1}, {"op": "replace", "path": "/l/2", "value": 1}, {"op": "add", "path": "/m"},
-        {"op": "test", "path": "/l/0", "value": True}, {"op": "copy", "path": "/a"}, {"path": "/a"}, {"op": "remove", "path": "/l/-"},
-        {"op": "move", "from": "/no", "path": "/a"}, {"op": "add", "path": 5, "value": 1}, {"op": "remove", "path": "/l/-1"},
+        {"op": "replace", "path": "/nothing/here", "value": 1},
+        {"op": "remove", "path": "/x"},
+        {"op": "add", "path": "/l/7", "value": 1},
+        {"op": "add", "path": "/l/x", "value": 1},
+        {"op": "replace", "path": "/l/2", "value": 1},
+        {"op": "add", "path": "/m"},
+        {"op": "test", "path": "/l/0", "value": True},
+        {"op": "copy", "path": "/a"},
+        {"path": "/a"},
+        {"op": "remove", "path": "/l/-"},
+        {"op": "move", "from": "/no", "path": "/a"},
+        {"op": "add", "path": 5, "value": 1},
+        {"op": "remove", "path": "/l/-1"},
     ],
-)  # fmt: skip
+)
 def test_operations_that_do_not_fit_are_422(operation: Obj) -> None:
     with pytest.raises(ApiError) as problem:
         json_patch({"l": [1, 2], "m": {}}, [operation])
@@ -59,11 +68,16 @@ def test_operations_that_do_not_fit_are_422(operation: Obj) -> None:
 @pytest.mark.parametrize(
     ("target", "patch", "result"),
     [
-        ({"a": "b"}, {"a": "c"}, {"a": "c"}), ({"a": "b"}, {"a": None}, {}), ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
-        ({"a": [1]}, {"a": [2, None]}, {"a": [2, None]}), ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
-        ({"a": "b"}, ["c"], ["c"]), ({"e": None}, {"a": 1}, {"e": None, "a": 1}), ([1], {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": [1]}, {"a": [2, None]}, {"a": [2, None]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1], {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
     ],
-)  # fmt: skip
+)
 def test_merge_patch_as_rfc_7386_shows_it(target: Any, patch: Any, result: Any) -> None:
     assert merge_patch(target, patch) == result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import struct
 from typing import Any
 
@@ -55,7 +56,14 @@ def message(name: str, value: Any) -> bytes:
         at = parse(value)
         return varint(1 << 3) + varint(int(at)) + varint(2 << 3) + varint(round(at % 1 * 1e6) * 1000)
     if name.endswith("IntOrString"):
-        return varint(8) + varint(int(isinstance(value, str))) + (field(3, value.encode()) if isinstance(value, str) else varint(16) + varint(value))
+        if isinstance(value, str):
+            return varint(8) + varint(1) + field(3, value.encode())
+        return varint(8) + varint(0) + varint(16) + varint(value)
+        return (
+            varint(8)
+            + varint(int(isinstance(value, str)))
+            + (field(3, value.encode()) if isinstance(value, str) else varint(16) + varint(value))
+        )
     if name.endswith((".JSON", ".RawExtension", ".FieldsV1")):
         return field(1, orjson.dumps(value))
     out = b""
@@ -78,42 +86,72 @@ def encode(obj: Obj) -> bytes:
     group, _, version = obj["apiVersion"].rpartition("/")
     name = KINDS["/".join((group, version, obj["kind"]))]
     head = field(1, obj["apiVersion"].encode()) + field(2, obj["kind"].encode())
-    return protobuf.MAGIC + field(1, head) + field(2, message(name, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}))
+    return (
+        protobuf.MAGIC + field(1, head) + field(2, message(name, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}))
+    )
 
 
 POD = {
-    "apiVersion": "v1", "kind": "Pod",
+    "apiVersion": "v1",
+    "kind": "Pod",
     "metadata": {
-        "name": "p", "namespace": "d", "labels": {"a": "b"}, "creationTimestamp": "2026-11-29T12:00:00Z",
-        "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u", "controller": True}], "finalizers": ["a/b"],
+        "name": "p",
+        "namespace": "d",
+        "labels": {"a": "b"},
+        "creationTimestamp": "2026-11-29T12:00:00Z",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": "u", "controller": True}],
+        "finalizers": ["a/b"],
     },
     "spec": {
-        "containers": [{
-            "name": "c", "image": "i", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}},
-            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
-            "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
-            "livenessProbe": {"tcpSocket": {"port": 80}},
-        }],
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}},
+                "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 5},
+                "livenessProbe": {"tcpSocket": {"port": 80}},
+            }
+        ],
         "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "cm", "defaultMode": 420}}],
-        "nodeSelector": {"x": "y"}, "terminationGracePeriodSeconds": 0, "priority": -5, "hostNetwork": True,
+        "nodeSelector": {"x": "y"},
+        "terminationGracePeriodSeconds": 0,
+        "priority": -5,
+        "hostNetwork": True,
         "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 0}],
     },
-}  # fmt: skip
+}
 EVENT = {
-    "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": "d"},
-    "eventTime": "2026-11-29T12:00:00.123456Z", "reportingController": "sigs.k8s.io/descheduler", "reportingInstance": "d-1",
-    "action": "Descheduled", "reason": "LowNodeUtilization", "regarding": {"kind": "Pod", "name": "p"}, "note": "pod eviction",
+    "apiVersion": "events.k8s.io/v1",
+    "kind": "Event",
+    "metadata": {"name": "e", "namespace": "d"},
+    "eventTime": "2026-11-29T12:00:00.123456Z",
+    "reportingController": "sigs.k8s.io/descheduler",
+    "reportingInstance": "d-1",
+    "action": "Descheduled",
+    "reason": "LowNodeUtilization",
+    "regarding": {"kind": "Pod", "name": "p"},
+    "note": "pod eviction",
     "type": "Normal",
-}  # fmt: skip
+}
 LEASE = {
-    "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "descheduler", "namespace": "kube-system"},
-    "spec": {"holderIdentity": "me", "leaseDurationSeconds": 137, "renewTime": "2026-11-29T12:00:00.000001Z", "leaseTransitions": 0},
-}  # fmt: skip
+    "apiVersion": "coordination.k8s.io/v1",
+    "kind": "Lease",
+    "metadata": {"name": "descheduler", "namespace": "kube-system"},
+    "spec": {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 137,
+        "renewTime": "2026-11-29T12:00:00.000001Z",
+        "leaseTransitions": 0,
+    },
+}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": "AAEC"}, "type": "Opaque"}
 EVICTION = {
-    "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p", "namespace": "d", "annotations": {"requested-by": "sigs.k8s.io/descheduler"}},
+    "apiVersion": "policy/v1",
+    "kind": "Eviction",
+    "metadata": {"name": "p", "namespace": "d", "annotations": {"requested-by": "sigs.k8s.io/descheduler"}},
     "deleteOptions": {"gracePeriodSeconds": 0, "preconditions": {"uid": "u"}, "dryRun": ["All"]},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("obj", [POD, EVENT, LEASE, SECRET, EVICTION], ids=lambda obj: str(obj["kind"]))
@@ -145,7 +183,5 @@ def test_lease_and_delete_options_over_http(http: Any) -> None:
 def test_damaged_bodies_are_refused_or_read_but_never_crash(noise: bytes, at: int) -> None:
     whole = encode(POD)
     damaged = whole[:at] + noise + whole[at + len(noise) :]
-    try:
+    with contextlib.suppress(protobuf.MalformedError):
         assert isinstance(protobuf.decode(damaged), dict)
-    except protobuf.MalformedError:
-        pass

@@ -70,10 +70,16 @@ def test_missing_object_is_not_found(core: client.CoreV1Api) -> None:
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
-        ("app=x", ["p1"]), ("app!=x", ["p2", "p3"]), ("app in (x,y)", ["p1", "p2"]), ("app notin (x)", ["p2", "p3"]),
-        ("app", ["p1", "p2"]), ("!app", ["p3"]), ("app=x,t=1", ["p1"]), ("t>0", ["p1"]),
+        ("app=x", ["p1"]),
+        ("app!=x", ["p2", "p3"]),
+        ("app in (x,y)", ["p1", "p2"]),
+        ("app notin (x)", ["p2", "p3"]),
+        ("app", ["p1", "p2"]),
+        ("!app", ["p3"]),
+        ("app=x,t=1", ["p1"]),
+        ("t>0", ["p1"]),
     ],
-)  # fmt: skip
+)
 def test_label_selectors(pods: client.CoreV1Api, selector: str, names: list[str]) -> None:
     found = pods.list_namespaced_pod("bat", label_selector=selector)
     assert found.kind == "PodList"
@@ -84,10 +90,13 @@ def test_label_selectors(pods: client.CoreV1Api, selector: str, names: list[str]
 @pytest.mark.parametrize(
     ("selector", "names"),
     [
-        ("metadata.name=p1", ["p1"]), ("spec.nodeName=bn1", ["p1", "p2"]), ("status.phase!=Failed", ["p1", "p2", "p3"]),
-        ("spec.nodeName=bn1,metadata.name!=p1", ["p2"]), ("spec.nodeName=", ["p3"]),
+        ("metadata.name=p1", ["p1"]),
+        ("spec.nodeName=bn1", ["p1", "p2"]),
+        ("status.phase!=Failed", ["p1", "p2", "p3"]),
+        ("spec.nodeName=bn1,metadata.name!=p1", ["p2"]),
+        ("spec.nodeName=", ["p3"]),
     ],
-)  # fmt: skip
+)
 def test_field_selectors(pods: client.CoreV1Api, selector: str, names: list[str]) -> None:
     assert [item.metadata.name for item in pods.list_namespaced_pod("bat", field_selector=selector).items] == names
 
@@ -319,10 +328,16 @@ def test_pod_log(core: client.CoreV1Api, pods: client.CoreV1Api, server: Any) ->
 def test_events_of_both_groups_are_the_same_objects(core: client.CoreV1Api, api: client.ApiClient) -> None:
     events = client.EventsV1Api(api)
     body = {
-        "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p", "namespace": "bat"}, "note": "hello",
-        "reason": "Test", "type": "Normal", "action": "Do", "eventTime": "2026-11-29T12:00:00.000000Z",
-        "reportingController": "me", "reportingInstance": "me-1",
-    }  # fmt: skip
+        "metadata": {"name": "e"},
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "bat"},
+        "note": "hello",
+        "reason": "Test",
+        "type": "Normal",
+        "action": "Do",
+        "eventTime": "2026-11-29T12:00:00.000000Z",
+        "reportingController": "me",
+        "reportingInstance": "me-1",
+    }
     events.create_namespaced_event("bat", body)
     found = core.read_namespaced_event("e", "bat")
     assert (found.involved_object.name, found.message, found.reporting_component) == ("p", "hello", "me")

@@ -38,17 +38,35 @@ def grant(server: ApiServer, *rules: Obj, ns: str = "", name: str = "r") -> None
 @pytest.mark.parametrize(
     ("method", "path", "message"),
     [
-        ("GET", "/api/v1/namespaces/bat/pods", 'pods is forbidden: User "{}" cannot list resource "pods" in API group "" in the namespace "bat"'),
-        ("GET", "/api/v1/pods?watch=1", 'pods is forbidden: User "{}" cannot watch resource "pods" in API group "" at the cluster scope'),
-        ("GET", "/api/v1/nodes/n", 'nodes "n" is forbidden: User "{}" cannot get resource "nodes" in API group "" at the cluster scope'),
         (
-            "PATCH", "/apis/apps/v1/namespaces/bat/deployments/d/scale",
-            'deployments.apps "d" is forbidden: User "{}" cannot patch resource "deployments/scale" in API group "apps" in the namespace "bat"',
+            "GET",
+            "/api/v1/namespaces/bat/pods",
+            'pods is forbidden: User "{}" cannot list resource "pods" in API group "" in the namespace "bat"',
         ),
-        ("DELETE", "/api/v1/namespaces/bat/pods", 'pods is forbidden: User "{}" cannot deletecollection resource "pods" in API group "" in the namespace "bat"'),
+        (
+            "GET",
+            "/api/v1/pods?watch=1",
+            'pods is forbidden: User "{}" cannot watch resource "pods" in API group "" at the cluster scope',
+        ),
+        (
+            "GET",
+            "/api/v1/nodes/n",
+            'nodes "n" is forbidden: User "{}" cannot get resource "nodes" in API group "" at the cluster scope',
+        ),
+        (
+            "PATCH",
+            "/apis/apps/v1/namespaces/bat/deployments/d/scale",
+            'deployments.apps "d" is forbidden: User "{}" cannot patch resource "deployments/scale" '
+            'in API group "apps" in the namespace "bat"',
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/bat/pods",
+            'pods is forbidden: User "{}" cannot deletecollection resource "pods" in API group "" in the namespace "bat"',
+        ),
         ("GET", "/metrics", 'forbidden: User "{}" cannot get path "/metrics"'),
     ],
-)  # fmt: skip
+)
 def test_refusals_in_the_api_servers_words(robot: Any, method: str, path: str, message: str) -> None:
     status, body, _ = robot(method, path)
     assert (status, body["reason"], body["message"]) == (403, "Forbidden", message.format(ROBOT))
@@ -57,7 +75,11 @@ def test_refusals_in_the_api_servers_words(robot: Any, method: str, path: str, m
 def test_everybody_with_a_token_may_discover_and_review(robot: Any) -> None:
     for path in ("/api", "/apis", "/api/v1", "/version", "/openapi/v3"):
         assert robot("GET", path)[0] == 200
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    }
     assert robot("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)[1]["status"] == {"allowed": False}
 
 
@@ -101,12 +123,17 @@ def test_aggregated_roles_collect_by_label(robot: Any, server: ApiServer) -> Non
     selector = {"matchLabels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}}
     server.store.create(
         CLUSTERROLES,
-        {"metadata": {"name": "kubevirt.io:view", "labels": selector["matchLabels"]}, "rules": [rule("virtualmachines", group="kubevirt.io")]},
+        {
+            "metadata": {"name": "kubevirt.io:view", "labels": selector["matchLabels"]},
+            "rules": [rule("virtualmachines", group="kubevirt.io")],
+        },
     )
     subjects = [{"kind": "ServiceAccount", "name": "robot", "namespace": "bat"}]
     ref = {"kind": "ClusterRole", "name": "edit"}
     server.store.create(ROLEBINDINGS, {"metadata": {"name": "b", "namespace": "bat"}, "roleRef": ref, "subjects": subjects})
-    review: Obj = {"spec": {"resourceAttributes": {"verb": "list", "group": "kubevirt.io", "resource": "virtualmachines", "namespace": "bat"}}}
+    review: Obj = {
+        "spec": {"resourceAttributes": {"verb": "list", "group": "kubevirt.io", "resource": "virtualmachines", "namespace": "bat"}}
+    }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     assert robot("POST", path, review)[1]["status"] == {"allowed": True}
     review["spec"]["resourceAttributes"]["namespace"] = "default"
@@ -115,7 +142,10 @@ def test_aggregated_roles_collect_by_label(robot: Any, server: ApiServer) -> Non
 
 def test_subject_access_review_answers_for_others(http: Any, server: ApiServer, robot: Any) -> None:
     grant(server, rule("pods/eviction", verbs=("create",)))
-    spec = {"user": ROBOT, "resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "eviction", "namespace": "x"}}
+    spec = {
+        "user": ROBOT,
+        "resourceAttributes": {"verb": "create", "resource": "pods", "subresource": "eviction", "namespace": "x"},
+    }
     status, body, _ = http("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", {"spec": spec})
     assert (status, body["status"]) == (201, {"allowed": True})
 
@@ -126,8 +156,9 @@ def test_rules_review_and_who_am_i(robot: Any, server: ApiServer) -> None:
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]} in body["status"]["resourceRules"]
     _, body, _ = robot("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
     assert body["status"]["userInfo"] == {
-        "username": ROBOT, "groups": ["system:serviceaccounts", "system:serviceaccounts:bat", "system:authenticated"],
-    }  # fmt: skip
+        "username": ROBOT,
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:bat", "system:authenticated"],
+    }
 
 
 def test_token_review(http: Any, server: ApiServer) -> None:
@@ -143,15 +174,24 @@ def test_impersonation_needs_the_right(http: Any, robot: Any, server: ApiServer)
     assert ROBOT in body["message"]
     status, body, _ = robot("GET", "/api/v1/pods", Impersonate_User="admin")
     assert status == 403
-    assert body["message"] == f'users "admin" is forbidden: User "{ROBOT}" cannot impersonate resource "users" in API group "" at the cluster scope'
+    assert (
+        body["message"]
+        == f'users "admin" is forbidden: User "{ROBOT}" cannot impersonate resource "users" in API group "" at the cluster scope'
+    )
 
 
 def test_audit_log_names_user_verb_and_status(robot: Any, server: ApiServer) -> None:
     robot("GET", "/api/v1/namespaces/bat/pods/p/log", User_Agent="probe/1")
     entry = server.audit.entries[-1]
     assert (entry.verb, entry.key, entry.ns, entry.name, entry.user, entry.user_agent, entry.status) == (
-        "get", "pods/log", "bat", "p", ROBOT, "probe/1", 403,
-    )  # fmt: skip
+        "get",
+        "pods/log",
+        "bat",
+        "p",
+        ROBOT,
+        "probe/1",
+        403,
+    )
     assert entry.bytes > 100
     assert 0 < entry.duration < 1
     assert server.audit.select(resource="pods/log", user=ROBOT) == [entry]

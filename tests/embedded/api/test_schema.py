@@ -48,13 +48,16 @@ def test_builtin_required_fields_are_not_enforced() -> None:
         ({"hostNetwork": "yes"}, "json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool"),
         ({"priority": "high"}, "json: cannot unmarshal string into Go struct field PodSpec.spec.priority of type int32"),
         ({"affinity": "none"}, "json: cannot unmarshal string into Go struct field PodSpec.spec.affinity of type v1.Affinity"),
-        ({"nodeSelector": ["a"]}, "json: cannot unmarshal array into Go struct field PodSpec.spec.nodeSelector of type map[string]string"),
+        (
+            {"nodeSelector": ["a"]},
+            "json: cannot unmarshal array into Go struct field PodSpec.spec.nodeSelector of type map[string]string",
+        ),
         (
             {"containers": [{"resources": {"requests": {"cpu": "a lot"}}}]},
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
     ],
-)  # fmt: skip
+)
 def test_builtin_type_mismatch_in_gos_words(spec: Obj, message: str) -> None:
     assert pod(**spec)[1].mismatch == message
 
@@ -79,10 +82,12 @@ def custom(spec: Any, **properties: Any) -> tuple[Any, schema.Findings]:
 def test_custom_defaults_pruning_and_preserving() -> None:
     spec, found = custom(
         {"must": 1, "bogus": 2, "free": {"any": [1]}, "map": {"x": 1}, "port": "http"},
-        must={"type": "integer"}, free={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        map={"type": "object", "additionalProperties": {"type": "integer"}}, port={"x-kubernetes-int-or-string": True},
+        must={"type": "integer"},
+        free={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        map={"type": "object", "additionalProperties": {"type": "integer"}},
+        port={"x-kubernetes-int-or-string": True},
         nested={"type": "object", "default": {}, "properties": {"deep": {"type": "string", "default": "d"}}},
-    )  # fmt: skip
+    )
     assert spec == {"must": 1, "free": {"any": [1]}, "map": {"x": 1}, "port": "http", "nested": {"deep": "d"}}
     assert found.unknown == ["spec.bogus"]
     assert found.causes == []
@@ -99,9 +104,13 @@ def test_custom_defaults_pruning_and_preserving() -> None:
         ("ab", {"type": "string", "maxLength": 1}, 'Invalid value: "ab": spec.must in body should be at most 1 chars long'),
         (0, {"type": "integer", "minimum": 1}, "Invalid value: 0: spec.must in body should be greater than or equal to 1"),
         ([], {"type": "array", "minItems": 1}, "Invalid value: []: spec.must in body should have at least 1 items"),
-        ({}, {"x-kubernetes-int-or-string": True}, 'Invalid value: "object": spec.must in body must be of type integer,string: "object"'),
+        (
+            {},
+            {"x-kubernetes-int-or-string": True},
+            'Invalid value: "object": spec.must in body must be of type integer,string: "object"',
+        ),
     ],
-)  # fmt: skip
+)
 def test_custom_violations_in_the_api_servers_words(value: Any, rule: Obj, complaint: str) -> None:
     _, found = custom({"must": value}, must=rule)
     assert [str(cause) for cause in found.causes] == [f"spec.must: {complaint}"]

@@ -38,9 +38,7 @@ def test_fields_are_written_down_as_fields_v1() -> None:
     entry = live["metadata"]["managedFields"][0]
     assert (entry["operation"], entry["apiVersion"], entry["fieldsType"]) == ("Apply", "apps/v1", "FieldsV1")
     item = {".": {}, "f:name": {}, "f:image": {}, "f:command": {}}
-    assert entry["fieldsV1"] == {
-        "f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {'k:{"name":"c"}': item}}}}
-    }
+    assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}, "f:template": {"f:spec": {"f:containers": {'k:{"name":"c"}': item}}}}}
 
 
 def test_what_is_no_longer_applied_goes_and_the_rest_of_others_stays() -> None:
@@ -89,7 +87,7 @@ def test_another_writer_takes_fields_over_and_then_conflicts() -> None:
     scaled = track(live, scaled, DEPLOYMENT, "kubectl-scale", "2026-11-29T12:00:01Z")
     assert owned(scaled, "kubectl-scale") == {"f:spec": {"f:replicas": {}}}
     assert owned(scaled, "a") == {}
-    with pytest.raises(ApiError, match='conflict with "kubectl-scale": .spec.replicas'):
+    with pytest.raises(ApiError, match=r'conflict with "kubectl-scale": \.spec\.replicas'):
         by("a", scaled, wanted(replicas=2))
 
 
