@@ -73,7 +73,7 @@ def test_sums_from_zero_take_over_the_format() -> None:
     assert str(from_milli(3500)) == "3500m"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.integers(-(10**9), 10**9), st.sampled_from(["", "m", "k", "M", "Ki", "Mi", "Gi", "n", "u"]))
 def test_printing_is_canonical(number: int, suffix: str) -> None:
     first = parse(f"{number}{suffix}")
@@ -82,7 +82,7 @@ def test_printing_is_canonical(number: int, suffix: str) -> None:
     assert str(again) == str(first)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(max_size=40))
 def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     try:
@@ -94,7 +94,7 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
     assert -(2**63) <= found.milli() < 2**63
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.from_regex(r"[+-]?[0-9]{0,30}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,25}|[numkMGTPE]|[KMGTPE]i)?", fullmatch=True))
 def test_number_like_texts_never_fail_otherwise(text: str) -> None:
     try:
@@ -103,7 +103,7 @@ def test_number_like_texts_never_fail_otherwise(text: str) -> None:
         return
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.integers(-(10**12), 10**12), st.integers(-(10**12), 10**12))
 def test_sums_are_exact(a: int, b: int) -> None:
     assert (from_milli(a) + from_milli(b)).milli() == a + b

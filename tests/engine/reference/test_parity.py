@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from fixtures.engine.klog import reports
+from fixtures.engine.klog import parse, reports
 from fixtures.engine.reference.parity.compare import compare, differences, expected
-from fixtures.engine.reference.parity.runner import run
+from fixtures.engine.reference.parity.runner import Cycle, run
 from fixtures.engine.reference.parity.table import TraceError, read, table
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -95,3 +96,61 @@ def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
 
 def test_a_recording_of_another_release_as_base_is_found() -> None:
     assert expected({"expected": {"descheduler": "v0.33.0", "cycles": []}}, "0.33.0") is not None
+
+
+PLAIN = """
+nodes: [{name: n1, cpu: '4', memory: 8Gi, pods: 110}, {name: n2, cpu: '4', memory: 8Gi, pods: 110}]
+gate: true
+mode: deployment
+intervalSeconds: 5
+pods: [{name: launcher-a, node: n1, requests: {cpu: 500m}, vm: {name: a, marked: true}}]
+cycles: [{}, {changes: [{patchPod: {pod: launcher-a, phase: Succeeded}}, {deletePods: [launcher-a]}]}, {changes: [{sleep: 20m}]}]
+policy: |
+  apiVersion: descheduler/v1alpha2
+  kind: DeschedulerPolicy
+  profiles:
+  - name: p
+    pluginConfig:
+    - {name: DefaultEvictor, args: {minReplicas: 1, evictFailedBarePods: true}}
+expected: {cycles: []}
+"""
+
+
+def synthetic(**changes: Any) -> dict[str, Any]:
+    return {**yaml.safe_load(PLAIN), **changes}
+
+
+def messages(cycle: Cycle) -> list[str]:
+    return [entry.message for entry in parse(cycle.log)]
+
+
+def test_events_between_cycles_come_one_by_one() -> None:
+    first, second, _ = run(synthetic())
+    assert "Eviction in background detected. Adding pod to the cache." in messages(first)
+    assert "Pod with eviction in background completed. Removing pod from the cache." in messages(second)
+    assert not any("deleted/evicted" in m for m in messages(second))
+    assert (first.report.eviction_requests, second.report.eviction_requests) == (1, 0)
+
+
+def test_a_dry_run_builds_and_listens_twice_since_035() -> None:
+    warning = "Warning: EvictFailedBarePods is set to True. This could cause eviction of pods without ownerReferences."
+    detected = "Eviction in background detected. Adding pod to the cache."
+    for version, times in (("0.36.0", 2), ("0.34.0", 1)):
+        first, second, _ = run(synthetic(extraArgs=["--dry-run"]), version)
+        assert messages(first).count(detected) == times
+        assert messages(first).count(warning) == times
+        assert ("Restoring evicted pods from cache" in messages(second)) is (times == 2)
+        assert "Building a cached client from the cluster for the dry run" in messages(first)
+
+
+def test_what_loading_logs_comes_first() -> None:
+    first, *_ = run(synthetic())
+    assert messages(first)[0].startswith("DefaultEvictor minReplicas must be greater than 1")
+
+
+def test_a_process_that_ended_says_nothing_more() -> None:
+    nodes = [{"name": "n1", "cpu": "4"}]
+    first, second, third = run(synthetic(nodes=nodes), "0.33.0")
+    assert messages(first)[-1] == "the cluster size is 0 or 1"
+    assert second.log.count("\n") == 1
+    assert third.report.exit_code == 0

@@ -172,7 +172,7 @@ def test_the_table_has_a_source_for_every_switch() -> None:
     assert all(rows[0][0] == "0.32" for _, _, rows in table())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.binary(max_size=120))
 def test_any_bytes_are_a_policy_or_refused(data: bytes) -> None:
     for document in (data, HEAD.encode() + data):
@@ -226,7 +226,7 @@ PLUGINS = ["DefaultEvictor", "LowNodeUtilization", "HighNodeUtilization", "PodLi
 ARGS = st.recursive(VALUES, lambda inner: st.dictionaries(KEYS, inner, max_size=4) | st.lists(inner, max_size=3), max_leaves=10)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200, deadline=None, derandomize=True)
 @given(
     ARGS, st.sampled_from(["DefaultEvictor", "LowNodeUtilization", "HighNodeUtilization", "PodLifeTime"]), st.sampled_from(KNOWN)
 )
