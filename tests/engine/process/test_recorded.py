@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
 from fixtures.engine import klog
+from fixtures.engine.reference.parity import changes, scenario
 from fixtures.engine.reference.process import run
 from tests.engine.fakeapi import FakeApi
 
@@ -43,50 +41,43 @@ CHOSEN = [
 ]
 
 
-@pytest.fixture(scope="module")
-def scenario() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("golden_scenario", GOLDEN / "scenario.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["golden_scenario"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def load(name: str) -> dict[str, Any]:
     return yaml.CSafeLoader((GOLDEN / f"{name}.yaml").read_text(encoding="utf-8")).get_single_data()
 
 
-def populate(api: FakeApi, trace: dict[str, Any], scenario: ModuleType) -> dict[str, Any]:
+def populate(api: FakeApi, trace: dict[str, Any]) -> dict[str, Any]:
     """Create the scenario's objects; returns its VMIs, which the webhook looks at and marks."""
-    found = scenario.expand(trace)
-    for node in found["nodes"]:
-        api.put("/api/v1/nodes", node)
-    for name, labels in found["namespaces"].items():
-        api.put("/api/v1/namespaces", {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, **labels}}})
-    for one in found["priorityClasses"]:
+    entries = scenario.entries(trace.get("pods"))
+    for one in scenario.entries(trace["nodes"]):
+        api.put("/api/v1/nodes", scenario.node(one))
+    for space in scenario.namespaces(trace, entries):
+        space["metadata"]["labels"].setdefault("kubernetes.io/metadata.name", space["metadata"]["name"])
+        api.put("/api/v1/namespaces", space)
+    for one in trace.get("priorityClasses") or []:
         api.put("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": one["name"]}, "value": one["value"]})
-    for collection, key in (("/api/v1/persistentvolumeclaims", "pvcs"), ("/apis/policy/v1/poddisruptionbudgets", "pdbs")):
+    budgets = [scenario.budget(one) for one in trace.get("pdbs") or []]
+    claims = [scenario.claim(one) for one in trace.get("pvcs") or []]
+    for collection, objects in (("/api/v1/persistentvolumeclaims", claims), ("/apis/policy/v1/poddisruptionbudgets", budgets)):
         api.objects.setdefault(collection, {})
-        for one in found[key]:
-            api.put(collection, one)
-    for pod in found["pods"]:
-        age = pod.get("age", "1h")
-        made = api.create(scenario.pod_manifest(pod), None if age == "none" else scenario.seconds(age))
-        made["metadata"]["uid"] = f"uid-{made['metadata'].get('namespace')}-{made['metadata']['name']}"
-        if pod.get("terminating"):
+        for obj in objects:
+            api.put(collection, obj)
+    vmis: dict[str, Any] = {}
+    for entry in entries:
+        vm, ns = entry.get("vm"), entry.get("ns", "default")
+        if vm and not vm.get("target") and not vm.get("noVmi"):
+            vmis[f"{ns}/{vm['name']}"] = scenario.vmi_facts(entry)
+        age = entry.get("age", "1h")
+        made = api.create(scenario.pod(entry), None if age == "none" else scenario.seconds(age))
+        made["metadata"]["uid"] = f"uid-{ns}-{made['metadata']['name']}"
+        if entry.get("terminating"):
             made["metadata"]["deletionTimestamp"] = api.stamp(api.clock)
-    vmis: dict[str, Any] = found["vmis"]
-    budgets = [b for b in found["pdbs"] if b["disruptionsAllowed"] == 0]
+    empty = [b for b in budgets if b["status"]["disruptionsAllowed"] == 0]
 
     def webhook(pod: dict[str, Any], eviction: dict[str, Any]) -> tuple[int, str] | None:
-        allowed, message, marked, code = scenario.decide(pod, vmis, eviction, trace.get("webhookOverrides"))
-        if marked:
-            scenario.mark(vmis, marked, pod, eviction)
-        if not allowed:
+        code, message = scenario.webhook(pod, vmis, trace.get("webhookOverrides"))
+        if code:
             return code, f'admission webhook "{scenario.HOOK}" denied the request: {message}'
-        for budget in budgets:
+        for budget in empty:
             wanted = budget["spec"]["selector"]["matchLabels"]
             if wanted.items() <= (pod["metadata"].get("labels") or {}).items():
                 return 429, "Cannot evict pod as it would violate the pod's disruption budget."
@@ -109,15 +100,15 @@ def process(api: FakeApi, trace: dict[str, Any], log: bytearray, version: str = 
     )
 
 
-def replay(api: FakeApi, trace: dict[str, Any], scenario: ModuleType) -> list[dict[str, Any]]:
+def replay(api: FakeApi, trace: dict[str, Any]) -> list[dict[str, Any]]:
     """The cycles' reports with their requests."""
-    vmis = populate(api, trace, scenario)
+    vmis = populate(api, trace)
     out: list[dict[str, Any]] = []
     running: Iterator[float] | None = None
     log = bytearray()
     for cycle in trace["cycles"]:
         for change in cycle.get("changes", []):
-            scenario.apply_change(api, vmis, change)
+            changes.apply(api, vmis, change)
         log.clear()
         done = len(api.evictions)
         if running is None or trace.get("mode") != "deployment":
@@ -135,10 +126,10 @@ def replay(api: FakeApi, trace: dict[str, Any], scenario: ModuleType) -> list[di
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_a_recorded_scenario_comes_out_as_recorded(name: str, api: FakeApi, scenario: ModuleType) -> None:
+def test_a_recorded_scenario_comes_out_as_recorded(name: str, api: FakeApi) -> None:
     trace = load(name)
     expected = [{k: v for k, v in c.items() if k not in ("log", "metrics", "evictionObject")} for c in trace["expected"]["cycles"]]
-    found = replay(api, trace, scenario)
+    found = replay(api, trace)
     if trace.get("mode") == "deployment":
         expected[-1].pop("exitCode")  # stopped by the recorder
     for cycle in expected:

@@ -102,3 +102,10 @@ def test_typed_arguments_are_decoded_strictly() -> None:
 def test_an_unregistered_class_stays_unknown(calm: type[EvictionPolicy]) -> None:
     with pytest.raises(PolicyError, match="plugin CalmMigrations in pluginConfig not registered"):
         load(blocks("yaml")[0])
+
+
+def test_their_lines_are_known_to_the_log_reader(calm: type[EvictionPolicy]) -> None:
+    policy = load(blocks("yaml")[0], plugins=[calm])
+    pods = [vm(f"vm{i}", priority=i) for i in range(1, 8)] + [vm("big", memory="5Gi")]
+    report = Bench([node("n1"), node("n2", cpu="100")], pods, policy, answer=background).cycle()
+    assert report.unparsed == []
