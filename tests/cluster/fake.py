@@ -53,6 +53,7 @@ class FakeServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def _serve(self) -> None:
                 parts = urlsplit(self.path)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from fixtures.cluster.api import (
     Cap,
@@ -26,6 +29,20 @@ from fixtures.cluster.transport import Skew
 from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, HYPERCONVERGEDS, KUBEVIRTS, NODES, PODS, VMIS, Resource
 from tests.cluster.fake import CUT, Answer, FakeServer, Seen, client, status
 
+KEYS = [
+    "kind",
+    "items",
+    "metadata",
+    "versions",
+    "groups",
+    "version",
+    "resources",
+    "name",
+    "resource",
+    "continue",
+    "code",
+    "details",
+]
 PODS_PATH = "/api/v1/namespaces/demo/pods"
 
 
@@ -369,3 +386,30 @@ def test_a_kubeconfig_never_shows_in_messages(server: FakeServer, cluster: KubeC
     with pytest.raises(Refused) as caught:
         cluster.list(PODS, ns="demo")
     assert "secret-token" not in str(caught.value) + cluster.address
+
+
+def test_a_list_without_end_is_ended(server: FakeServer, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fixtures.cluster.client.MOST_PAGES", 5)
+    server.on("GET", PODS_PATH, {"metadata": {"continue": "again"}, "items": []})
+    with pytest.raises(ClusterError, match="more than 5 pages"):
+        cluster.list(PODS, ns="demo")
+
+
+odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "v1", "APIGroupDiscoveryList", "Status", "apps"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(odd, st.sampled_from([200, 201, 404, 429, 500]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_no_answer_breaks_the_client(server: FakeServer, cluster: KubeCluster, body: Any, code: int) -> None:
+    cluster.served.forget()
+    for path in (PODS_PATH, "/api", "/apis"):
+        server.on("GET", path, lambda _: Answer(body, code if code != 500 else 501))
+    with suppress(ClusterError):
+        assert isinstance(cluster.list(PODS, ns="demo"), list)
+    with suppress(ClusterError):
+        assert isinstance(cluster.serves(PODS), bool)
+    assert cluster.probe("deployments.apps").evidence
