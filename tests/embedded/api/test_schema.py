@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fixtures.embedded.api import registry, schema
+from fixtures.embedded.api import registry, schema, structural
 from fixtures.kube.resources import Obj
 
 POD = "io.k8s.api.core.v1.Pod"
@@ -75,7 +75,7 @@ def test_builtin_numbers_as_quantities_become_text() -> None:
 def custom(spec: Any, **properties: Any) -> tuple[Any, schema.Findings]:
     body = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties, "required": ["must"]}}}
     obj = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec}
-    cleaned, found = schema.custom(obj, body)
+    cleaned, found = structural.custom(obj, body)
     return cleaned.get("spec"), found
 
 
@@ -125,6 +125,6 @@ def test_custom_required_and_nullable() -> None:
 
 def test_custom_name_may_be_constrained() -> None:
     meta = {"type": "object", "properties": {"name": {"type": "string", "pattern": "kubevirt-hyperconverged"}}}
-    _, found = schema.custom({"metadata": {"name": "bad"}}, {"type": "object", "properties": {"metadata": meta}})
+    _, found = structural.custom({"metadata": {"name": "bad"}}, {"type": "object", "properties": {"metadata": meta}})
     text = "metadata.name: Invalid value: \"bad\": metadata.name in body should match 'kubevirt-hyperconverged'"
     assert [str(cause) for cause in found.causes] == [text]
