@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fixtures.engine.reference.behaviour import KNOWN, behaviour, table
+from fixtures.engine.reference.plugins.api import EvictionPolicy
 from fixtures.engine.reference.policy import Policy, PolicyError, load
 from tests.engine.reference.building import text
 
@@ -237,3 +238,42 @@ def test_any_arguments_are_accepted_or_refused(args: Any, plugin: str, minor: in
         load(document if minor % 2 else " #\n" + document, version=f"0.{minor}.0")
     except PolicyError:
         return
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "[" * 5000,
+        "{" * 3000,
+        '{"a":' * 3000 + "1" + "}" * 3000,
+        "a: " + "[" * 400 + "]" * 400,
+        "a: &a [x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(12)),
+        "a: &a [*a]",
+        "x: &x {<<: *x}",
+        "<<: 5",
+        "? [a]\n: b",
+        "a: .inf",
+        "a: !!int x",
+        "a: !custom {b: 1}",
+        "9" * 5000,
+        "a: 1e400",
+    ],
+    ids=lambda d: d[:12],
+)
+def test_hostile_documents_are_answered_quickly(document: str) -> None:
+    try:
+        load(document)
+    except PolicyError as error:
+        assert error.text.startswith(DECODING)  # noqa: PT017 both outcomes are fine, a traceback is not
+
+
+def test_deep_arguments_of_a_plugin_of_ones_own() -> None:
+    class Own(EvictionPolicy):
+        name = "Own"
+
+    deep = '{"a":' * 450 + "1" + "}" * 450
+    document = json.dumps({"apiVersion": "descheduler/v1alpha2", "profiles": [{"pluginConfig": [{"name": "Own", "args": 0}]}]})
+    try:
+        load(document.replace('"args": 0', f'"args": {deep}'), plugins=[Own])
+    except PolicyError as error:
+        assert "exceeded max depth" in error.text  # noqa: PT017 how deep is too deep is the interpreter's business
