@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -92,8 +93,9 @@ def facts(obj: Obj, namer: Namer) -> Facts:
     state = status.get("migrationState") or {}
     for key, value in state.items():
         if key in ("migrationConfiguration", "targetDirectMigrationNodePorts"):
-            value = ",".join(sorted(value))
-        found[f"migrationState.{key}"] = str(value)
+            found[f"migrationState.{key}"] = ",".join(sorted(value))
+        else:
+            found[f"migrationState.{key}"] = str(value)
     if dig(obj, "spec", "nodeName"):
         found["bound"] = obj["spec"]["nodeName"]
     if dig(obj, "spec", "priority") and isinstance(obj["spec"]["priority"], str):
@@ -144,11 +146,10 @@ def observed(changes: Iterable[Change], namespace: str) -> list[Step]:
     return compare(((c.type, c.resource.kind, c.object) for c in changes if c.resource.kind in kinds), aliases={namespace: "NS"})
 
 
+@functools.cache
 def load(story: str) -> Obj:
     """A recording."""
-    loaded: Obj = yaml.load(
-        (DATA / f"{story}.yaml").read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )
+    loaded: Obj = yaml.safe_load((DATA / f"{story}.yaml").read_text(encoding="utf-8"))
     return loaded
 
 
