@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from fixtures import versions
 from fixtures.versions import KNOWN, UnknownVersion, Version
+
+_DATA = Path(__file__).parent / "embedded" / "controllers" / "data"
+RECORDINGS = {
+    story: yaml.safe_load((_DATA / f"{story}.yaml").read_text(encoding="utf-8"))["events"] for story in ("a-success", "c-repeat")
+}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +167,31 @@ def test_the_verified_combination() -> None:
     for key, other in changes.items():
         assert not verified.matches(**{**same, key: other})
     assert not verified.matches(**{**same, "kubevirt": "unknown"})
+
+
+def test_the_rows_for_1_9_say_what_was_recorded() -> None:
+    """Checks and the embedded cluster read the same rows, so these must not agree on a fiction."""
+    facts = versions.kubevirt("1.9.0")
+    evacuation, repeats = RECORDINGS["a-success"], RECORDINGS["c-repeat"]
+    changes = {d["path"]: d.get("new") for e in evacuation for d in e.get("diff") or [] if "new" in d}
+    in_progress = "/metadata/annotations/descheduler.alpha.kubernetes.io~1eviction-in-progress"
+    assert changes[in_progress] == facts.eviction_in_progress_value
+    assert changes["/metadata/annotations/kubevirt.io~1eviction-source"] == "descheduler"
+    assert facts.eviction_source
+    assert ("/status/conditions[type=EvictionRequested]" in changes) is facts.eviction_requested
+    born = {e["resource"]: e["object"] for e in evacuation if e.get("type") == "ADDED"}
+    assert (born["VirtualMachineInstanceMigration"]["spec"].get("priority") is not None) is facts.priority_from_source
+    assert ("vmi.kubevirt.io/id" in born["Pod"]["metadata"]["labels"]) is facts.vmi_id_label
+    configuration = changes["/status/migrationState"]["migrationConfiguration"]
+    assert configuration["completionTimeoutPerGiB"] == facts.completion_timeout_per_gib
+    assert configuration["maxDowntimeMs"] == facts.max_downtime_ms
+    assert configuration["utilityVolumesTimeout"] == facts.utility_volumes_timeout
+    acknowledged = [e for e in evacuation if any(d["path"] == "/status/nodeName" for d in e.get("diff") or [])][-1]
+    assert ("/status/migrationState/completed" in {d["path"] for d in acknowledged["diff"]}) is (facts.ack_steps == 1)
+    answers = {e["response"]["to"]: e["response"]["body"].get("message", "") for e in repeats if "response" in e}
+    repeat = facts.repeat_message.format(ns="story-c", name="vm-c")
+    assert answers["repeat on source Pod at once"].endswith(f"denied the request: {repeat}")
+    assert not any(e.get("resource") == "PodDisruptionBudget" for e in evacuation) or facts.pdb_per_vmi
 
 
 def test_known_defects_of_a_pair() -> None:

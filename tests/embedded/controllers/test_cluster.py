@@ -217,3 +217,35 @@ def test_the_kubedescheduler_crd_is_served_on_demand(embedded: Start) -> None:
 def test_what_is_not_known_is_refused_with_what_is(options: dict[str, str], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         EmbeddedCluster(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"domain": {"devices": {"interfaces": "none"}}},
+        {"domain": {"memory": {"guest": {}}}},
+        {"domain": [], "volumes": {}},
+        {"volumes": [{"containerDisk": "x"}]},
+        {"networks": ["pod"]},
+        {"nodeSelector": {"a": 1}},
+        {"terminationGracePeriodSeconds": "soon"},
+        {"evictionStrategy": 1},
+    ],
+)
+def test_a_misshapen_vm_is_refused_and_harms_nothing(embedded: Start, wrong: dict[str, object]) -> None:
+    cluster = embedded()
+    web = Web(cluster.server)
+    spec = {"runStrategy": "Always", "template": {"spec": {"domain": {}, **wrong}}}
+    body = {"apiVersion": VMS.api_version, "kind": VMS.kind, "metadata": {"name": "odd"}, "spec": spec}
+    assert web.request("POST", VMS.path("default"), body).code == 422
+    cluster.clock.advance(5)
+
+
+def test_odd_but_legal_values_do_not_stop_the_controllers(embedded: Start) -> None:
+    cluster = embedded()
+    web = Web(cluster.server)
+    spec = {"runStrategy": "Always", "template": {"spec": {"domain": {"memory": {"guest": "lots"}, "cpu": {"cores": 0}}}}}
+    body = {"apiVersion": VMS.api_version, "kind": VMS.kind, "metadata": {"name": "odd"}, "spec": spec}
+    assert web.request("POST", VMS.path("default"), body).code == 201
+    cluster.clock.advance(5)
+    assert dig(web.get(VMS, "default", "odd"), "status", "printableStatus") == "Running"

@@ -203,6 +203,14 @@ def test_forbid_skips_a_run_while_one_is_active() -> None:
     assert "JobAlreadyActive" in [reason for reason, _ in events(rig, "descheduler")]
 
 
+def test_a_schedule_that_is_none_is_told() -> None:
+    rig = Rig()
+    cronjob(rig, schedule="now and then")
+    rig.clock.advance(300)
+    assert rig.store.list(JOBS, NS) == []
+    assert events(rig, "descheduler") == [("UnparseableSchedule", "unparseable schedule: 'now and then'")]
+
+
 def deployment(rig: Rig, **spec: object) -> Obj:
     body = {"replicas": 2, "selector": {"matchLabels": dict(MARKS)}, "template": pod_template(restart="Always"), **spec}
     return rig.store.create(DEPLOYMENTS, {"metadata": {"name": "d", "namespace": NS}, "spec": body})
