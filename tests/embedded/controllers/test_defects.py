@@ -41,7 +41,11 @@ def test_a_cluster_with_the_defect_comes_up(defect: str) -> None:
         assert cluster.server.crashes == []
 
 
-@pytest.mark.parametrize("fault", ["migration-fails:2", "migration-slow:600s", "node-down", "interceptor-down"])
+def argument(fault: str) -> str:
+    return f"{fault}:600s" if fault == "migration-slow" else fault
+
+
+@pytest.mark.parametrize("fault", [argument(f) for f in faults.names()])
 def test_a_cluster_with_the_fault_comes_up(fault: str) -> None:
     assert faults.load(fault).says
     with EmbeddedCluster(faults=[fault]) as cluster:
@@ -251,3 +255,28 @@ def test_faults_act(embedded: Start) -> None:
     evicted(cluster, 10)
     assert [dig(m, "status", "phase") for m in cluster.store.list(VMIMS)] == ["Failed"]
     assert evicted(embedded(faults=["interceptor-down"]), 0) == 500
+
+
+@pytest.mark.parametrize(
+    ("fault", "verb", "code"), [("api-429:3", "GET", 429), ("api-500:3", "GET", 500), ("conflict-storm:3", "PATCH", 409)]
+)
+def test_every_third_request_is_refused(embedded: Start, fault: str, verb: str, code: int) -> None:
+    web = Web(embedded(faults=[fault]).server)
+    path = CONFIGMAPS.path("descheduler", "descheduler")
+    media = "application/merge-patch+json"
+    codes = [web.request(verb, path, {} if verb == "PATCH" else None, media=media).code for _ in range(6)]
+    assert codes == [200, 200, code] * 2
+
+
+def test_watches_are_cut_again_and_again(embedded: Start) -> None:
+    cluster = embedded(faults=["watch-drop:5"])
+    cut: list[float] = []
+    cluster.server.end_watches = lambda *_: cut.append(cluster.clock.now())  # type: ignore[method-assign]
+    cluster.clock.advance(21)
+    assert len(cut) == 4
+
+
+@pytest.mark.parametrize("spec", ["api-429:1", "api-500:x", "conflict-storm:0", "watch-drop:soon"])
+def test_arguments_of_api_faults_are_numbers(spec: str) -> None:
+    with pytest.raises(ValueError, match="takes a number above 1, got"):
+        faults.load(spec)
