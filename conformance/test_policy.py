@@ -63,7 +63,7 @@ def test_local_storage_is_not_protected(policy: PolicyFound, policy_doc: PolicyD
     for profile in evicting:
         wanted = "wanted podProtections.defaultDisabled: [PodsWithLocalStorage] (or evictLocalStoragePods: true before 0.34)"
         assert not profile.local_storage_protected, (
-            f"{policy.where}: profile {profile.name!r}, DefaultEvictor protects Pods with local storage: no launcher can move; {wanted}"
+            f"{policy.where}: profile {profile.name!r}, DefaultEvictor protects local storage, so no launcher can move; {wanted}"
         )
 
 
