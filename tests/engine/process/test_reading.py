@@ -133,7 +133,7 @@ def test_without_changes_there_is_no_watch(api: FakeApi, store: PodStore) -> Non
     refreshed(store)
     api.requests.clear()
     refreshed(store)
-    assert [path for _, path in api.requests] == ["/api/v1/pods?limit=2000"]
+    assert [path for _, path in api.requests] == ["/api/v1/pods?limit=1000"]
 
 
 def test_a_mark_that_came_and_went_between_two_looks_is_noticed(
