@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -140,10 +140,12 @@ def compare(entries: Iterable[tuple[str, str, Obj]], *, aliases: dict[str, str])
     return found
 
 
-def observed(changes: Iterable[Change], namespace: str) -> list[Step]:
-    """Steps of what the embedded cluster committed."""
+def observed(changes: Iterable[Change], namespace: str, *, initial: Sequence[Obj] = ()) -> list[Step]:
+    """Steps of what the embedded cluster committed, from ``initial`` objects on."""
     kinds = {*_KINDS, "Event"}
-    return compare(((c.type, c.resource.kind, c.object) for c in changes if c.resource.kind in kinds), aliases={namespace: "NS"})
+    before = [("ADDED", str(o["kind"]), o) for o in initial]
+    after = [(c.type, c.resource.kind, c.object) for c in changes if c.resource.kind in kinds]
+    return compare([*before, *after], aliases={namespace: "NS"})[len(before) :]
 
 
 @functools.cache
@@ -155,9 +157,10 @@ def load(story: str) -> Obj:
 
 def recorded(story: Obj) -> list[Step]:
     """Steps of a recording: objects are rebuilt from their diffs, in the order of revisions."""
-    current: dict[tuple[str, str], Obj] = {}
+    current = {(i["resource"], i["name"]): i["object"] for i in story.get("initial") or []}
 
     def entries() -> Iterator[tuple[str, str, Obj]]:
+        yield from (("ADDED", kind, obj) for (kind, _), obj in list(current.items()))
         for event in sorted((e for e in story["events"] if "type" in e), key=lambda e: e["rev"]):
             key = (event["resource"], event["name"])
             if event["resource"] == "Event" and event["type"] != "ADDED":
@@ -168,7 +171,8 @@ def recorded(story: Obj) -> list[Step]:
             current[key] = obj
             yield event["type"], event["resource"], obj
 
-    return compare(entries(), aliases={story["namespace"]: "NS", "stand-in injected": "injected"})
+    found = compare(entries(), aliases={story["namespace"]: "NS", "stand-in injected": "injected"})
+    return found[len(story.get("initial") or []) :]
 
 
 def _apply(obj: Any, change: Obj) -> None:
