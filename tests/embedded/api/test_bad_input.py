@@ -134,6 +134,15 @@ def test_patches(http: Any, patch: Any, type: str, status: int, message: str) ->
     assert message in answer["message"]
 
 
+@pytest.mark.parametrize("depth", [200, 300, 900, 1100, 50_000])
+def test_deep_nesting_is_refused_not_a_crash(http: Any, depth: int) -> None:
+    value = b'{"a":' * depth + b"1" + b"}" * depth
+    for type_ in ("application/json", "application/yaml"):
+        assert http("POST", MAPS, value, type=type_)[0] in (400, 422)
+    for type_ in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+        assert http("PATCH", f"{MAPS}/kept?dryRun=All", value, type=type_)[0] in (200, 400)
+
+
 @pytest.mark.provokes(404)
 @pytest.mark.parametrize(
     "path",

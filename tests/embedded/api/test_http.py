@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import orjson
 import pytest
 
 from fixtures.embedded.api.context import Call, answer
-from fixtures.embedded.api.http import Response
+from fixtures.embedded.api.http import Request, Response
+from fixtures.embedded.clock import Clock
 from fixtures.embedded.ports import AdmissionRequest, ApiError
 from fixtures.embedded.server import ApiServer, Arrival
+from fixtures.embedded.store import Store
 from fixtures.kube.resources import CONFIGMAPS, CRDS, HYPERCONVERGEDS, PODS, VMIS, Obj, Resource
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -68,11 +71,12 @@ def test_date_header_is_the_clusters_time(http: Any, server: ApiServer) -> None:
 def test_concurrent_patches_all_count(server: ApiServer, http: Any, http_as: Any) -> None:
     server.store.create(CONFIGMAPS, {"metadata": {"name": "c", "namespace": "default"}, "data": {}})
 
+    others = [http_as(server.token("admin")) for _ in range(3)]
+
     def write(n: int) -> None:
-        other = http_as(server.token("admin"))
         for k in range(20):
             patch = {"data": {f"k{n}-{k}": "x"}}
-            assert other("PATCH", f"{MAPS}/c", patch, type="application/merge-patch+json")[0] == 200
+            assert others[n]("PATCH", f"{MAPS}/c", patch, type="application/merge-patch+json")[0] == 200
 
     def edit() -> None:
         for k in range(60):
@@ -209,6 +213,28 @@ def test_names_of_namespaces_and_pods_survive_hostile_patches(http: Any, server:
     found = http("PATCH", path, [{"op": "remove", "path": "/metadata/namespace"}], type="application/json-patch+json")[1]
     assert found["metadata"]["namespace"] == "default"
     assert http("PATCH", path, {"metadata": {"namespace": "other"}}, type="application/merge-patch+json")[0] == 400
+
+
+def test_same_seed_and_requests_give_the_same_answers_and_audit(tmp_path: Any, pod: Any) -> None:
+    def run() -> tuple[list[Any], list[Any]]:
+        clock = Clock(epoch=1_800_000_000)
+        server = ApiServer(Store(clock, seed=5), clock)
+        headers = {"authorization": f"Bearer {server.token('admin')}", "content-type": "application/json"}
+        answers = []
+        body = orjson.dumps({**pod("x"), "metadata": {"generateName": "x-"}})
+        for method, path, data in (
+            ("POST", "/api/v1/namespaces/default/pods", body),
+            ("POST", "/api/v1/namespaces/default/pods", body),
+            ("GET", "/api/v1/pods", b""),
+            ("DELETE", "/api/v1/namespaces/default/pods", b""),
+            ("GET", "/api/v1/nodes/none", b""),
+        ):
+            answers.append(server._answer(Request(method, path, {}, headers, data)).body)
+            clock.advance(1)
+        audit = [(e.verb, e.path, e.user, e.status, e.bytes, e.at) for e in server.audit.entries]
+        return answers, audit
+
+    assert run() == run()
 
 
 def test_forked_store_serves_the_same_objects(server: ApiServer, http: Any, clock: Any) -> None:
