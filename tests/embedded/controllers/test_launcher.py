@@ -191,6 +191,8 @@ def test_an_allowed_eviction_restarts_the_vm_as_a_new_vmi(strategy: str, domain:
     assert uid(rig.vmi()) != uid(old)
     assert rig.vmi()["status"]["phase"] == "Running"
     assert rig.store.get(PODS, NS, pod) is None
+    shown = [str(dig(c.object, "status", "printableStatus")) for c in rig.changes if c.resource.key == VMS.key]
+    assert [v for i, v in enumerate(shown) if i == 0 or shown[i - 1] != v][-4:] == ["Running", "Stopped", "Starting", "Running"]
     stopped = f"Stopped the virtual machine by deleting the virtual machine instance {uid(old)}"
     assert ("SuccessfulDelete", stopped) in events(rig, "vm-a")
 
