@@ -51,7 +51,6 @@ FACTS: list[tuple[str, Callable[[CycleReport], object], object]] = [
     ('"Skipping descheduling cycle: requires >=2 nodes" found=1', lambda r: bool(r.skipped), True),
     ('"running balance extension point failed with error" err="why" profile="p"', lambda r: r.plugin_errors, ["why"]),
     ('"running deschedule extension point failed with error" err="why" profile="p"', lambda r: r.plugin_errors, ["why"]),
-    ('"unable to create a profile" err="why" profile="p"', lambda r: r.plugin_errors, ["why"]),
     ('"command failed" err="why"', lambda r: r.fatal, "why"),
     ("Resetting pod evictor counters", lambda r: r.skipped, None),
     ("Setting up the pod evictor", lambda r: r.skipped, None),
@@ -149,4 +148,4 @@ def test_what_is_not_understood_is_kept_and_nothing_is_concluded(klog_text: Klog
     text = klog_text([line])
     found = klog.report(text)
     assert found.unparsed == [text.rstrip("\n")]
-    assert found.to_dict() == {"posts": []}
+    assert found.to_dict() == {"passes": [], "posts": []}
