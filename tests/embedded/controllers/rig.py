@@ -175,11 +175,11 @@ class Rig:
     def pods(self, vmi_name: str = "vm-a") -> list[Obj]:
         """Launchers of a VM by name, oldest first."""
         mine = [p for p in self.store.list(PODS, NS) if p["metadata"].get("annotations", {}).get("kubevirt.io/domain") == vmi_name]
-        return sorted(mine, key=self.ctx.born)
+        return sorted(mine, key=self.ctx.index.born)
 
     def migrations_of(self, vmi_name: str | None = None) -> list[Obj]:
         found = [m for m in self.store.list(VMIMS, NS) if vmi_name in (None, m["spec"]["vmiName"])]
-        return sorted(found, key=self.ctx.born)
+        return sorted(found, key=self.ctx.index.born)
 
     def mark(self, vmi_name: str = "vm-a") -> None:
         """Mark a VMI as the webhook does."""

@@ -113,7 +113,7 @@ def test_a_failing_job_is_retried_with_back_off_until_its_limit() -> None:
     policy(rig)
     job(rig, backoffLimit=2)
     rig.clock.advance(200)
-    pods = sorted(rig.store.list(PODS, NS), key=rig.ctx.born)
+    pods = sorted(rig.store.list(PODS, NS), key=rig.ctx.index.born)
     assert [dig(p, "status", "phase") for p in pods] == ["Failed"] * 3
     born = [c.object["metadata"]["creationTimestamp"] for c in rig.changes if c.resource.key == "pods" and c.type == "ADDED"]
     assert born == [stamp(EPOCH), stamp(EPOCH + 11), stamp(EPOCH + 32)]
