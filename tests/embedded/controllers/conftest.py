@@ -8,6 +8,15 @@ from typing import Any
 import pytest
 
 from fixtures.embedded.cluster import EmbeddedCluster
+from tests.embedded.controllers.rig import Rig
+
+
+@pytest.fixture(autouse=True)
+def no_controller_crashes() -> Iterator[None]:
+    """The project's own controllers get through every test without an exception."""
+    Rig.made.clear()
+    yield
+    assert [c for rig in Rig.made for c in rig.manager.crashes if c.controller != "broken"] == []
 
 
 @pytest.fixture
@@ -23,4 +32,5 @@ def embedded() -> Iterator[Callable[..., EmbeddedCluster]]:
     for cluster in started:
         cluster.stop()
         servers = [cluster.server, *([cluster.global_server] if cluster.global_server else [])]
+        assert cluster.manager.crashes == []
         assert [s.crashes for s in servers] == [[]] * len(servers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, ClassVar
 
 from fixtures import versions
 from fixtures.embedded.clock import Clock
@@ -59,6 +59,9 @@ def idle(_: ContainerRun) -> Generator[float, None, int]:
 class Rig:
     """A cluster without server; ``changes`` holds every commit."""
 
+    #: The rigs of the running test, whose controllers must not have crashed at its end.
+    made: ClassVar[list[Rig]] = []
+
     def __init__(
         self,
         *,
@@ -70,6 +73,7 @@ class Rig:
         run_container: RunContainer = idle,
         emulation: bool = True,
     ) -> None:
+        Rig.made.append(self)
         self.clock = Clock(epoch=EPOCH)
         self.store = Store(self.clock)
         self.store.describe(VMIS.key, Traits(status=False))
