@@ -47,7 +47,7 @@ def test_views_that_overflow_wrap_or_vanish_as_in_go() -> None:
     assert parse("1E").milli() == 0  # int64 mantissa: gives up
 
 
-@pytest.mark.parametrize("text", ["", "1i", "1 ", " 1", "1e", "1e+", "1e1.5", "one", "1.2.3", "0x10", "1٣"])
+@pytest.mark.parametrize("text", ["", "1i", "1 ", " 1", "1e", "1e+", "1-", "1e1.5", "one", "1.2.3", "0x10", "1٣"])
 def test_no_quantities(text: str) -> None:
     with pytest.raises(QuantityError):
         parse(text)

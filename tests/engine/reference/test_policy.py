@@ -277,3 +277,17 @@ def test_deep_arguments_of_a_plugin_of_ones_own() -> None:
         load(document.replace('"args": 0', f'"args": {deep}'), plugins=[Own])
     except PolicyError as error:
         assert "exceeded max depth" in error.text  # noqa: PT017 how deep is too deep is the interpreter's business
+
+
+ANSWERS = json.loads((Path(__file__).parent / "loader_answers.json").read_text(encoding="utf-8"))["policies"]
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=[str(i) for i in range(len(ANSWERS))])
+def test_the_loader_of_0360_answered_the_same(case: dict[str, str]) -> None:
+    """What descheduler 0.36.0's LoadPolicyConfig said to each policy; it does not construct profiles."""
+    try:
+        load(case["policy"], priority_class={"vip": 7}.get)
+        found = ""
+    except PolicyError as error:
+        found = "" if error.text.startswith("failed to create new descheduler") else error.text
+    assert sorted(found) == sorted(case["error"])  # aggregated errors come in random order from Go's maps
