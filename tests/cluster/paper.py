@@ -27,6 +27,7 @@ class Paper:
     """As much of `Cluster` as discovery uses. ``denied``: resource keys, or (key, "*") for cluster-wide lists only."""
 
     address = "tester@paper"
+    source = "live"
 
     def __init__(self, *objects: Obj, denied: Any = (), served: Any = (), version: str = "v1.35.2") -> None:
         self.objects = list(objects)
