@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fixtures.checks import Impact, check, inconclusive, not_applicable
+from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
 from fixtures.cluster.api import Cluster, Presence
 from fixtures.cluster.discover.hco import HcoInstall
 from fixtures.cluster.discover.kubevirt import STRATEGY_PATH, KubeVirtInstall
+from fixtures.cluster.discover.machines import MIGRATING, Machines, chosen_by_vm, named, names_of
+from fixtures.cluster.discover.policyreach import Reached
 from fixtures.cluster.discover.schema import fields_of
-from fixtures.kube.resources import KUBEVIRTS, VMIS, VMS
+from fixtures.kube.objects import annotations_of, namespace
+from fixtures.kube.resources import KUBEVIRTS, VMIS, VMS, Obj
+from fixtures.run import Attach
 
 SOURCE = "KubeVirt HCO and VM eviction-strategy paths remain discoverable"
 
@@ -48,6 +52,80 @@ def test_vm_and_vmi_have_the_strategy_paths(cluster: Cluster, kubevirt: KubeVirt
         _absent("KubeVirt", kubevirt.probe.presence, kubevirt.probe.evidence)
     _in_every_version(cluster, VMS.key, "{.spec.template.spec.evictionStrategy}")
     _in_every_version(cluster, VMIS.key, "{.spec.evictionStrategy}")
+
+
+@check(
+    "HCO-4",
+    level=Level.INFORMATIONAL,
+    impact=Impact.READ_ONLY,
+    source="the VMI's effective eviction strategy: the VMI's spec.evictionStrategy if set, otherwise the cluster default",
+)
+def test_no_running_vm_would_be_shut_down_by_an_eviction(machines: Machines, evidence: Attach) -> None:
+    """Every running VMI's effective strategy is told; none is one under which an eviction shuts the VM down."""
+    evidence("VMIs", "effective eviction strategies", machines.table())
+    mortal = [m for m in machines.running if m.shut_down_by_eviction]
+    assert not mortal, (
+        f"{len(mortal)} of {len(machines.running)} running VMs would be shut down by an eviction: "
+        f"{named(f'{m.name} ({m.strategy}{_stuck(m.migratable)})' for m in mortal)}; set LiveMigrate in the VM's template and restart it"
+    )
+
+
+@check(
+    "HCO-5",
+    level=Level.RECOMMENDED,
+    impact=Impact.READ_ONLY,
+    source="have LiveMigrate or LiveMigrateIfPossible as its effective eviction strategy",
+)
+def test_the_cluster_default_migrates(kubevirt: KubeVirtInstall, hco: HcoInstall, workers: list[Obj]) -> None:
+    """VMs that say nothing get a migrating strategy."""
+    if len(workers) < 2:
+        not_applicable(f"a VM needs a second node to migrate to; nodes that take VMs: {names_of(workers)}")
+    place = f"{hco.where} and {kubevirt.where}" if hco else kubevirt.where
+    assert kubevirt.effective_strategy in MIGRATING, (
+        f"{place}: evictionStrategy is {kubevirt.strategy!r}, wanted {' or '.join(MIGRATING)}; "
+        f"set it in {'HyperConverged' if hco else 'the KubeVirt CR'}"
+    )
+
+
+@check(
+    "HCO-6",
+    level=Level.INFORMATIONAL,
+    impact=Impact.READ_ONLY,
+    source="existing VMIs keep their recorded value (for example None) until the VM is restarted",
+)
+def test_running_vms_recorded_the_current_default(
+    cluster: Cluster, kubevirt: KubeVirtInstall, machines: Machines, evidence: Attach
+) -> None:
+    """No running VMI recorded another value than today's default, unless its VM's template asks for it."""
+    chosen, probe = chosen_by_vm(cluster)
+    if probe.presence is Presence.UNKNOWN:
+        inconclusive(f"VMs could not be listed, so a strategy of their own cannot be told from an old default: {probe.evidence}")
+    default = kubevirt.effective_strategy
+    older = [m for m in machines.running if m.recorded not in (None, default) and chosen.get(m.name) != m.recorded]
+    evidence("VMIs", f"recorded another strategy than {default}", {m.name: m.recorded for m in older})
+    assert not older, (
+        f"the default is {default}; {len(older)} of {len(machines.running)} running VMs recorded another: "
+        f"{named(f'{m.name} ({m.recorded})' for m in older)}; restart them to take the new one"
+    )
+
+
+@check("HCO-8", level=Level.INFORMATIONAL, impact=Impact.READ_ONLY, source="report LiveMigratable=True")
+def test_vms_in_the_policys_scope_can_migrate(machines: Machines, reached: list[Reached], evidence: Attach) -> None:
+    """Every running VM that the policy selects by label and namespace is LiveMigratable; the others are named with the reason."""
+    selected = {(namespace(r.pod), annotations_of(r.pod).get("kubevirt.io/domain", "")) for r in reached if r.selected}
+    inside = [m for m in machines.running if tuple(m.name.split("/", 1)) in selected]
+    if not inside:
+        not_applicable(f"none of {len(machines.running)} running VMs is in the scope of the policy")
+    stuck = [m for m in inside if not m.migratable]
+    evidence("VMIs", "in scope and not LiveMigratable", {m.name: m.obstacle for m in stuck})
+    assert not stuck, (
+        f"{len(stuck)} of {len(inside)} VMs in the policy's scope are not LiveMigratable: "
+        f"{named(f'{m.name} ({m.obstacle})' for m in stuck)}"
+    )
+
+
+def _stuck(migratable: bool) -> str:  # noqa: FBT001
+    return "" if migratable else ", not LiveMigratable"
 
 
 def _in_every_version(cluster: Cluster, key: str, path: str) -> None:

@@ -7,11 +7,20 @@ from typing import Any
 
 from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
 from fixtures.cluster.api import Presence
+from fixtures.cluster.discover import policyreach
+from fixtures.cluster.discover.enginepolicy import EnginePolicy
 from fixtures.cluster.discover.installation import SELECTOR, Installation, PolicyFound
-from fixtures.cluster.discover.kubevirt import Launchers
+from fixtures.cluster.discover.kubevirt import KubeVirtInstall, Launchers
+from fixtures.cluster.discover.machines import named
 from fixtures.cluster.discover.policydoc import PolicyDoc
+from fixtures.cluster.discover.policylint import dropped
+from fixtures.cluster.discover.policyreach import Reached
 from fixtures.cluster.discover.workload import Flavour
-from fixtures.kube.objects import annotations_of
+from fixtures.engine.reference.known_defects import met_by
+from fixtures.engine.reference.policy import Policy
+from fixtures.found import Found
+from fixtures.kube.objects import annotations_of, full_name
+from fixtures.kube.resources import Obj
 from fixtures.run import Attach
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
@@ -20,6 +29,12 @@ EVICT = "descheduler.alpha.kubernetes.io/evict"
 def required_on_acp(facts: Mapping[str, Any]) -> Level:
     """Required on ACP, else recommended."""
     return Level.REQUIRED if facts.get("platform") == "acp" else Level.RECOMMENDED
+
+
+def required_of_the_package(facts: Mapping[str, Any]) -> Level:
+    """Required of the unmodified package (ACP without ResourcePatch on the policy, or files), else recommended."""
+    unmodified = facts.get("platform") == "acp" and facts.get("policy modified") == Presence.ABSENT.value
+    return Level.REQUIRED if unmodified or facts.get("source") == "files" else Level.RECOMMENDED
 
 
 @check("POL-1", impact=Impact.READ_ONLY, source="a labeled Descheduler ConfigMap exists")
@@ -45,6 +60,21 @@ def test_the_policy_parses(policy: PolicyFound, policy_doc: PolicyDoc, evidence:
     assert not policy_doc.problem, f"{policy.where}: {policy_doc.problem}"
 
 
+@check("POL-3", impact=Impact.READ_ONLY, source="The policy is a raw descheduler/v1alpha2 DeschedulerPolicy")
+def test_the_installed_release_accepts_the_policy(
+    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, evidence: Attach
+) -> None:
+    """The installed release would accept it: args of all in-tree plugins decoded and validated, enabled plugins configured."""
+    _readable(policy, policy_doc)
+    if engine_policy.unknown:
+        inconclusive(f"{policy.where}: {engine_policy.unknown}")
+    evidence("policy", policy.where, policy.text)
+    assert not engine_policy.refusal, f"{policy.where}: {engine_policy.engine} refuses it: {engine_policy.refusal}"
+    if engine_policy.foreign:
+        names = ", ".join(engine_policy.foreign)
+        inconclusive(f"{policy.where}: {names} is no in-tree plugin of {engine_policy.engine}; only the rest could be validated")
+
+
 @check(
     "POL-4",
     level=required_on_acp,
@@ -67,6 +97,59 @@ def test_local_storage_is_not_protected(policy: PolicyFound, policy_doc: PolicyD
         )
 
 
+@check(
+    "POL-5",
+    level=required_of_the_package,
+    impact=Impact.READ_ONLY,
+    source="the default policy is safe for VMs but cannot rebalance them",
+)
+def test_vms_with_claims_are_protected_or_few(
+    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, found: Found
+) -> None:
+    """The shipped policy protects PodsWithPVC; one without that protection is scoped by label or namespace, or bounded."""
+    _readable(policy, policy_doc)
+    loaded = _loaded(policy, engine_policy)
+    as_shipped = found.facts["platform"] == "acp" and found.facts["policy modified"] == Presence.ABSENT.value
+    limits = policyreach.bounds(loaded)
+    for profile in policyreach.evicting(loaded):
+        if policyreach.protects(profile, policyreach.CLAIMS):
+            continue
+        where = f"{policy.where}: profile {profile.name!r} does not protect PodsWithPVC"
+        assert not as_shipped, f"{where}, and no ResourcePatch says that somebody edited what the package ships"
+        assert limits or policyreach.scoped(profile), (
+            f"{where}, so every VM of the cluster may be moved; scope it with DefaultEvictor.labelSelector or namespaces, "
+            "or bound it with maxNoOfPodsToEvict* or evictionLimits.node"
+        )
+
+
+@check(
+    "POL-6",
+    level=Level.RECOMMENDED,
+    impact=Impact.READ_ONLY,
+    source="they cap the number of concurrent migrations per cycle",
+)
+def test_a_policy_that_moves_vms_is_bounded(
+    policy: PolicyFound,
+    policy_doc: PolicyDoc,
+    engine_policy: EnginePolicy,
+    reached: list[Reached],
+    kubevirt: KubeVirtInstall,
+    evidence: Attach,
+) -> None:
+    """A policy that can move VMs has limits, and they fit what KubeVirt migrates at once."""
+    _readable(policy, policy_doc)
+    loaded = _loaded(policy, engine_policy)
+    movable = _movable(policy, loaded, reached)
+    evidence("VMs", "launchers the policy may move", movable)
+    limits = policyreach.bounds(loaded)
+    assert limits, (
+        f"{policy.where}: it may move {_some(movable)} and has no limit; "
+        "set maxNoOfPodsToEvictTotal, PerNode or PerNamespace, or evictionLimits.node"
+    )
+    beyond = policyreach.beyond(limits, kubevirt.migrations)
+    assert not beyond, f"{policy.where}: {'; '.join(beyond)}; lower the policy's limit or raise KubeVirt's"
+
+
 @check("POL-7", impact=Impact.READ_ONLY, source="LowNodeUtilization.args.evictableNamespaces accepts only exclude")
 def test_namespaces_are_only_excluded(policy: PolicyFound, policy_doc: PolicyDoc) -> None:
     """Only exclude is used in evictableNamespaces."""
@@ -80,8 +163,82 @@ def test_namespaces_are_only_excluded(policy: PolicyFound, policy_doc: PolicyDoc
         )
 
 
+@check(
+    "POL-8",
+    level=Level.RECOMMENDED,
+    impact=Impact.READ_ONLY,
+    source="the thresholds are too close together for the size of the workloads",
+)
+def test_thresholds_leave_room_for_the_largest_vm(
+    policy: PolicyFound,
+    policy_doc: PolicyDoc,
+    engine_policy: EnginePolicy,
+    reached: list[Reached],
+    workers: list[Obj],
+    evidence: Attach,
+) -> None:
+    """The gap between thresholds and targets is larger than any VM that may move, so nodes do not swap roles."""
+    _readable(policy, policy_doc)
+    loaded = _loaded(policy, engine_policy)
+    movable = [r for r in reached if r.movable]
+    if not movable:
+        not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers")
+    if not any(True for _ in policyreach.gaps(loaded)):
+        not_applicable(f"{policy.where}: no LowNodeUtilization classifies nodes by what Pods request")
+    tight = policyreach.tight(loaded, movable, workers)
+    evidence("VMs", "launchers larger than the gap", [str(t) for t in tight])
+    assert not tight, (
+        f"{policy.where}: {len(tight)} of {len(movable)} movable VMs are larger than the gap between thresholds and targets, so nodes "
+        f"swap roles: {named(map(str, tight))}; widen the gap instead of lowering the limits"
+    )
+
+
+@check(
+    "POL-9",
+    level=Level.RECOMMENDED,
+    impact=Impact.READ_ONLY,
+    source="it has no predefined KubeVirt profile or descheduling mode setting",
+)
+def test_nothing_in_the_policy_is_dropped_silently(
+    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, evidence: Attach
+) -> None:
+    """No key is ignored without a word, and no known defect of the installed release changes what the policy means."""
+    _readable(policy, policy_doc)
+    if not engine_policy.release:
+        inconclusive(f"{policy.where}: {engine_policy.unknown}")
+    found = [str(d) for d in dropped(policy.text or "", engine_policy.release)]
+    defects = met_by(engine_policy.policy) if engine_policy.policy is not None else []
+    told = [*found, *(f"{d.what} ({d.source})" for d in defects)]
+    evidence("findings", policy.where, told)
+    assert not told, f"{policy.where}, {engine_policy.engine}: {'; '.join(told)}"
+
+
 def _readable(policy: PolicyFound, doc: PolicyDoc) -> None:
     if policy.configmap is None:
         not_applicable(f"there is no policy ConfigMap: {policy.probe.evidence}")
     if doc.problem:
         inconclusive(f"{policy.where} cannot be read: {doc.problem}")
+
+
+def _loaded(policy: PolicyFound, engine: EnginePolicy) -> Policy:
+    if engine.policy is None:
+        inconclusive(f"{policy.where}: what the engine makes of it is not known: {engine.unknown or engine.refusal}")
+    return engine.policy
+
+
+def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached]) -> list[str]:
+    """The launchers that may move; not applicable where there are none. Without any launcher the protections tell."""
+    if not reached:
+        protected = [p.name for p in policyreach.evicting(loaded) if policyreach.shields(p)]
+        if len(protected) == len(policyreach.evicting(loaded)):
+            not_applicable(f"{policy.where}: no VM is running, and every profile protects PodsWithPVC or PodsWithLocalStorage")
+        return []
+    movable = sorted({full_name(r.pod) for r in reached if r.movable})
+    if not movable:
+        why = sorted({text for r in reached for text in (r.reasons or ("it is not selected",))})
+        not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers: {'; '.join(why)}")
+    return movable
+
+
+def _some(movable: list[str]) -> str:
+    return f"{len(movable)} VMs ({named(movable)})" if movable else "VMs"
