@@ -142,7 +142,7 @@ def test_a_written_certificate_verifies_offline(tmp_path):
     assert path == tmp_path / "out" / "report.yaml"
     assert load(path) == FULL
     assert verify(path) == []
-    assert sorted(p.name for p in path.parent.iterdir()) == ["evidence", "report.yaml", "summary.md"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["evidence", "report.html", "report.yaml", "summary.md"]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_written_certificate_verifies_offline(tmp_path):
         ),
         (lambda d: (d / "evidence/POL-2-1-log-of-pod.txt").unlink(), "POL-2: evidence/POL-2-1-log-of-pod.txt: missing"),
         (
-            lambda d: (d / "report.yaml").write_text((d / "report.yaml").read_text().replace("word: partial", "word: conformant")),
+            lambda d: (d / "report.yaml").write_text((d / "report.yaml").read_text().replace(": partial", ": conformant")),
             "verdict: says conformant (simulated), the outcomes give partial (simulated)",
         ),
         (
@@ -200,6 +200,15 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("cost.seconds", float("nan"), "cost.seconds: nan where a number"),
         ("cost.requests", True, "cost.requests: True where a whole number is wanted"),
         ("scenario", "s", "scenario: 's' where a mapping is wanted"),
+        ("simulated", False, "simulated: False where cluster.source 'embedded' means True"),
+        ("simulated", ..., "simulated: None where"),
+        ("cluster.source", "live", "simulated: True where cluster.source 'live' means False"),
+        ("scope", "live-migration", "scope: 'live-migration' where cluster.source 'embedded' means 'simulated'"),
+        (
+            "verdict.text",
+            "conformant (live-migration)",
+            "verdict.text: 'conformant (live-migration)' where word and scope say 'partial",
+        ),
     ],
 )
 def test_a_bad_certificate_is_refused_by_path_and_value(path, value, message):
