@@ -80,4 +80,4 @@ def test_a_broken_manifest_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "namespace.yaml").write_text("a: [")
     monkeypatch.setattr(manifests, "FOLDER", tmp_path)
     with pytest.raises(manifests.BadManifest, match=r"vm-manifests/namespace\.yaml cannot be read as YAML"):
-        manifests.namespace("x")
+        manifests.namespace("x", "r")
