@@ -104,6 +104,12 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest(option):
     )
 
 
+def test_what_follows_the_colon_of_a_name_is_for_the_fault_to_judge():
+    assert parse({"fault": ["slow:60s,slow:x"]}, names={"fault": lambda: ["slow"]}).faults == ("slow:60s", "slow:x")
+    with pytest.raises(UsageError, match=r"--fault: 'slaw' is not known \(did you mean slow\?\)"):
+        parse({"fault": ["slaw:60s"]}, names={"fault": lambda: ["slow"]})
+
+
 def test_names_are_looked_up_only_when_one_is_given():
     def expensive() -> list[str]:
         raise AssertionError("looked up")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 
 
@@ -208,3 +210,25 @@ def test_a_suite_that_cannot_be_collected_says_why_and_opens_nothing(project):
     assert result.ret == 2
     result.stdout.fnmatch_lines(["*no_such_module*"])
     assert project.left == set()
+
+
+def test_a_bug_of_the_simulated_cluster_is_an_error_of_the_suite_where_it_was_met(project):
+    """What a check saw of a cluster that was broken from inside says nothing, whether it passed or failed."""
+    text = """
+        @check("POL-7", impact=RO, source="s")
+        def test_x(request):
+            "It holds."
+            from fixtures.run import RUN_CLUSTER
+            type(request.config.stash[RUN_CLUSTER]).troubles = lambda self: ["controller kubelet on a/b: KeyError: 'x'"]
+
+        @check("REN-1", impact=RO, source="s")
+        def test_y():
+            "It holds, too."
+    """
+    result = project.checks(textwrap.dedent(text)).run()
+    assert result.ret == 6
+    assert project.row("POL-7")["outcome"] == "inconclusive"
+    assert project.row("POL-7")["suiteError"] is True
+    assert "error in the suite: RuntimeError: controller kubelet on a/b: KeyError: 'x'" in project.row("POL-7")["reason"]
+    assert project.row("REN-1")["outcome"] == "passed"
+    assert project.report["verdict"]["word"] == "partial"

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fixtures.cluster.embedded import reference_engine
 from fixtures.embedded.cluster import EmbeddedCluster
-from tests.embedded.procedure.walk import Done, Walk, kubectl_binary
+from tests.embedded.procedure.walk import Done, Walk, engine, kubectl_binary
 
 pytestmark = [
     pytest.mark.slow,
@@ -223,7 +222,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Don
     """The whole procedure, walked once; by row."""
     kubectl = kubectl_binary()
     assert kubectl is not None
-    with EmbeddedCluster(run_container=reference_engine) as cluster:
+    with EmbeddedCluster(run_container=engine) as cluster:
         walk = Walk(cluster, tmp_path_factory.mktemp("procedure"), kubectl)
         found = {row.id: _typed(walk, row) for row in ROWS}
         cluster.clock.stop_scaled()

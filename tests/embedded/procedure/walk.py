@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,19 @@ import yaml
 
 from fixtures.embedded.cluster import EmbeddedCluster
 from fixtures.embedded.controllers.base import deleting
+from fixtures.embedded.ports import ContainerRun
+from fixtures.engine.reference import process
 from fixtures.kube.objects import dig, name
 from fixtures.kube.resources import CRONJOBS, JOBS, PODS, RESOURCEPATCHES, VMIMS, VMIS, Obj
 
 NS = "rebalance-test"
 #: Virtual seconds per real second while commands run.
 PACE = 20.0
+
+
+def engine(run: ContainerRun) -> Generator[float, None, int]:
+    """The descheduler of the CronJob's Pods: the reference engine."""
+    return process.run(run.argv[1:], env=run.env, files=run.files, kubeconfig=run.kubeconfig, write=run.write, now=run.now)
 
 
 def kubectl_binary() -> str | None:
