@@ -31,14 +31,14 @@ def acp() -> Iterator[EmbeddedUnderTest]:
 def die(cluster: EmbeddedUnderTest, at: int, folder: Path, *, after: bool, run: str) -> list[str]:
     mortal = Mortal(cluster, at, after=after)
     with pytest.raises(Killed):
-        cases.scenario(mortal, folder, run).play()  # type: ignore[arg-type]
+        cases.scenario(mortal, folder, run).play()
     return list(mortal.writes)
 
 
 def test_the_matrix_covers_every_write(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
     before = cases.footprint(acp)
     mortal = Mortal(acp, 10_000, after=False)
-    record = cases.scenario(mortal, tmp_path, "whole").play()  # type: ignore[arg-type]
+    record = cases.scenario(mortal, tmp_path, "whole").play()
     assert record.rollback.done, record.rollback
     assert abs(len(mortal.writes) - WRITES) <= 2, mortal.writes
     assert cases.footprint(acp) == before
@@ -86,7 +86,7 @@ def test_other_flavours_are_restored_from_a_kill_at_some_writes(flavour: str, tm
         for at in range(5, 36, 5):
             mortal = Mortal(cluster, at, after=at % 2 == 0)
             with pytest.raises(Killed):
-                cases.scenario(mortal, tmp_path, f"f{at}", ns).play()  # type: ignore[arg-type]
+                cases.scenario(mortal, tmp_path, f"f{at}", ns).play()
             done = restore(cluster, ns, tmp_path, force=True)
             assert done.done, (mortal.writes[-1], done)
             assert cases.footprint(cluster) == before, mortal.writes[-1]
