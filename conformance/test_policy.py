@@ -43,7 +43,7 @@ def test_a_policy_configmap_exists(installation: Installation, evidence: Attach)
     policy = installation.policy
     if installation.installed is Presence.ABSENT:
         not_applicable(f"no descheduler is installed: {policy.probe.evidence}")
-    if not policy and policy.probe.presence is Presence.UNKNOWN:
+    if policy.configmap is None and policy.probe.presence is Presence.UNKNOWN:
         inconclusive(f"whether a policy ConfigMap exists is unknown: {policy.probe.evidence}")
     assert policy.configmap is not None, f"a descheduler is installed but no policy ConfigMap was found: {policy.probe.evidence}"
     evidence("object", policy.where, policy.configmap)
@@ -103,15 +103,11 @@ def test_local_storage_is_not_protected(policy: PolicyFound, policy_doc: PolicyD
     impact=Impact.READ_ONLY,
     source="the default policy is safe for VMs but cannot rebalance them",
 )
-def test_vms_with_claims_are_protected_or_few(
-    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, found: Found
-) -> None:
+def test_vms_with_claims_are_protected_or_few(policy: PolicyFound, loaded_policy: Policy, found: Found) -> None:
     """The shipped policy protects PodsWithPVC; one without that protection is scoped by label or namespace, or bounded."""
-    _readable(policy, policy_doc)
-    loaded = _loaded(policy, engine_policy)
     as_shipped = found.facts["platform"] == "acp" and found.facts["policy modified"] == Presence.ABSENT.value
-    limits = policyreach.bounds(loaded)
-    for profile in policyreach.evicting(loaded):
+    limits = policyreach.bounds(loaded_policy)
+    for profile in policyreach.evicting(loaded_policy):
         if policyreach.protects(profile, policyreach.CLAIMS):
             continue
         where = f"{policy.where}: profile {profile.name!r} does not protect PodsWithPVC"
@@ -129,19 +125,12 @@ def test_vms_with_claims_are_protected_or_few(
     source="they cap the number of concurrent migrations per cycle",
 )
 def test_a_policy_that_moves_vms_is_bounded(
-    policy: PolicyFound,
-    policy_doc: PolicyDoc,
-    engine_policy: EnginePolicy,
-    reached: list[Reached],
-    kubevirt: KubeVirtInstall,
-    evidence: Attach,
+    policy: PolicyFound, loaded_policy: Policy, reached: list[Reached], kubevirt: KubeVirtInstall, evidence: Attach
 ) -> None:
     """A policy that can move VMs has limits, and they fit what KubeVirt migrates at once."""
-    _readable(policy, policy_doc)
-    loaded = _loaded(policy, engine_policy)
-    movable = _movable(policy, loaded, reached)
+    movable = _movable(policy, loaded_policy, reached)
     evidence("VMs", "launchers the policy may move", movable)
-    limits = policyreach.bounds(loaded)
+    limits = policyreach.bounds(loaded_policy)
     assert limits, (
         f"{policy.where}: it may move {_some(movable)} and has no limit; "
         "set maxNoOfPodsToEvictTotal, PerNode or PerNamespace, or evictionLimits.node"
@@ -170,26 +159,19 @@ def test_namespaces_are_only_excluded(policy: PolicyFound, policy_doc: PolicyDoc
     source="the thresholds are too close together for the size of the workloads",
 )
 def test_thresholds_leave_room_for_the_largest_vm(
-    policy: PolicyFound,
-    policy_doc: PolicyDoc,
-    engine_policy: EnginePolicy,
-    reached: list[Reached],
-    workers: list[Obj],
-    evidence: Attach,
+    policy: PolicyFound, loaded_policy: Policy, reached: list[Reached], workers: list[Obj], evidence: Attach
 ) -> None:
     """The gap between thresholds and targets is larger than any VM that may move, so nodes do not swap roles."""
-    _readable(policy, policy_doc)
-    loaded = _loaded(policy, engine_policy)
     movable = [r for r in reached if r.movable]
     if not movable:
         not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers")
-    if not any(True for _ in policyreach.gaps(loaded)):
+    if not any(True for _ in policyreach.gaps(loaded_policy)):
         not_applicable(f"{policy.where}: no LowNodeUtilization classifies nodes by what Pods request")
-    tight = policyreach.tight(loaded, movable, workers)
+    tight = policyreach.tight(loaded_policy, movable, workers)
     evidence("VMs", "launchers larger than the gap", [str(t) for t in tight])
     assert not tight, (
-        f"{policy.where}: {len(tight)} of {len(movable)} movable VMs are larger than the gap between thresholds and targets, so nodes "
-        f"swap roles: {named(map(str, tight))}; widen the gap instead of lowering the limits"
+        f"{policy.where}: {len(tight)} of {len(movable)} movable VMs are larger than the gap between thresholds and targets, "
+        f"so nodes swap roles: {named(map(str, tight))}; widen the gap instead of lowering the limits"
     )
 
 
@@ -218,12 +200,6 @@ def _readable(policy: PolicyFound, doc: PolicyDoc) -> None:
         not_applicable(f"there is no policy ConfigMap: {policy.probe.evidence}")
     if doc.problem:
         inconclusive(f"{policy.where} cannot be read: {doc.problem}")
-
-
-def _loaded(policy: PolicyFound, engine: EnginePolicy) -> Policy:
-    if engine.policy is None:
-        inconclusive(f"{policy.where}: what the engine makes of it is not known: {engine.unknown or engine.refusal}")
-    return engine.policy
 
 
 def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached]) -> list[str]:
