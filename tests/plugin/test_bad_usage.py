@@ -11,7 +11,7 @@ BAD = {
         ["--cluster=embeded"],
         "--cluster: 'embeded' is not known (did you mean embedded?); known: embedded, live, kind, files",
     ),
-    "cluster not in this version": (["--cluster=files"], "--cluster: files is not in this version; available: embedded, live"),
+    "cluster not in this version": (["--cluster=kind"], "--cluster: kind is not in this version; available: embedded, live, files"),
     "unknown engine": (["--engine=refrence"], "--engine: 'refrence' is not known (did you mean reference?)"),
     "binary without a file": (["--engine=binary"], "--engine=binary: needs --engine-binary FILE"),
     "file without binary": (["--engine-binary=pytest.ini"], "not executable"),
