@@ -6,7 +6,7 @@ from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
 from fixtures.cluster.api import Cluster, Presence
 from fixtures.cluster.discover.hco import HcoInstall
 from fixtures.cluster.discover.kubevirt import STRATEGY_PATH, KubeVirtInstall
-from fixtures.cluster.discover.machines import MIGRATING, Machines, chosen_by_vm, named, names_of
+from fixtures.cluster.discover.machines import MIGRATING, Machine, Machines, chosen_by_vm, named, names_of
 from fixtures.cluster.discover.policyreach import Reached
 from fixtures.cluster.discover.schema import fields_of
 from fixtures.kube.objects import annotations_of, namespace
@@ -66,7 +66,8 @@ def test_no_running_vm_would_be_shut_down_by_an_eviction(machines: Machines, evi
     mortal = [m for m in machines.running if m.shut_down_by_eviction]
     assert not mortal, (
         f"{len(mortal)} of {len(machines.running)} running VMs would be shut down by an eviction: "
-        f"{named(f'{m.name} ({m.strategy}{_stuck(m.migratable)})' for m in mortal)}; set LiveMigrate in the VM's template and restart it"
+        f"{named(f'{m.name} ({m.strategy}{_stuck(m)})' for m in mortal)}; "
+        "set LiveMigrate in the VM's template and restart it"
     )
 
 
@@ -124,8 +125,8 @@ def test_vms_in_the_policys_scope_can_migrate(machines: Machines, reached: list[
     )
 
 
-def _stuck(migratable: bool) -> str:  # noqa: FBT001
-    return "" if migratable else ", not LiveMigratable"
+def _stuck(machine: Machine) -> str:
+    return "" if machine.migratable else ", not LiveMigratable"
 
 
 def _in_every_version(cluster: Cluster, key: str, path: str) -> None:

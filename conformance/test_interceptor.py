@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from fixtures.checks import Impact, check, inconclusive
-from fixtures.cluster.api import Presence
-from fixtures.cluster.discover.kubevirt import INTERCEPTOR, REQUEST_EVICT_ONLY, Interceptor, KubeVirtInstall, Launchers
+from fixtures.cluster.api import Cluster, Presence
+from fixtures.cluster.discover.kubevirt import (
+    INTERCEPTOR,
+    REQUEST_EVICT_ONLY,
+    Interceptor,
+    KubeVirtInstall,
+    Launchers,
+    ready_endpoints,
+)
 from fixtures.kube.objects import annotations_of, full_name
 from fixtures.run import Attach
-from fixtures.versions import KubeVirtFacts
+from fixtures.versions import KubeVirtFacts, is_upstream_tag
 
 
 @check("INT-1", impact=Impact.READ_ONLY, source=f"The KubeVirt webhook {INTERCEPTOR} decides what happens")
@@ -24,8 +31,19 @@ def test_the_interceptor_is_registered(
     assert interceptor.service == wanted, (
         f"{interceptor.where}: calls service {'/'.join(interceptor.service)}, wanted {'/'.join(wanted)}"
     )
-    if not kubevirt_facts.assumed:
+    if is_upstream_tag(kubevirt.observed) and not kubevirt_facts.assumed:
         _as_released(interceptor, kubevirt_facts)
+
+
+@check("INT-2", impact=Impact.READ_ONLY, source="KubeVirt intercepts that request")
+def test_the_interceptors_service_answers(cluster: Cluster, interceptor: Interceptor, kubevirt: KubeVirtInstall) -> None:
+    """The service that the interceptor calls (virt-api) has ready endpoints."""
+    ns, service = interceptor.service
+    ns, service = (ns or kubevirt.namespace, service or "virt-api")
+    ready, probe = ready_endpoints(cluster, ns, service)
+    if probe.presence is Presence.UNKNOWN:
+        inconclusive(f"EndpointSlices of {ns}/{service} could not be listed: {probe.evidence}")
+    assert ready, f"{probe.evidence}: evictions of VMs fail or shut them down; look at the Pods behind it"
 
 
 @check(

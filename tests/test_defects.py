@@ -16,8 +16,6 @@ from tests.certifying import Certified, certify
 pytestmark = pytest.mark.slow
 
 Runs = dict[str, Future[Certified]]
-#: Needs an API that the defect brings along: not applicable where it is not served.
-NOT_SERVED = {"CRD-1"}
 
 
 @pytest.fixture(scope="module")
