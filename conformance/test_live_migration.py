@@ -9,6 +9,7 @@ from fixtures.checks import Impact, Level, check, inconclusive
 from fixtures.engine.report import Pass
 from fixtures.kube.objects import annotations_of, dig, name
 from fixtures.run import Attach
+from fixtures.scenario import timeline
 from fixtures.scenario.observe import EVACUATION
 from fixtures.scenario.record import Move, Reached, ScenarioRecord
 from fixtures.versions import DeschedulerFacts, KubeVirtFacts
@@ -213,6 +214,70 @@ def test_the_markers_are_cleared(rebalance: ScenarioRecord) -> None:
 
 
 @check(
+    "MIG-10",
+    level=Level.REQUIRED,
+    impact=Impact.DISRUPTIVE,
+    needs=["write", "engine"],
+    source="It restricts Descheduler to the two workers under test, considers only the launchers of the test VMs",
+)
+def test_nothing_outside_the_namespace_was_touched(rebalance: ScenarioRecord) -> None:
+    """No Pod or VM outside the test namespace was evicted or migrated by this run."""
+    found = ", ".join(dict.fromkeys(rebalance.foreign_moves))
+    assert not found, f"evicted by this run outside {rebalance.namespace}: {found}; the policy's scope does not hold"
+    _need(rebalance, Reached.REQUESTED)
+
+
+@check(
+    "MIG-11",
+    level=Level.REQUIRED,
+    impact=Impact.DISRUPTIVE,
+    needs=["write", "engine"],
+    source="With the limits above it moves one VM per cycle until no node is below thresholds",
+)
+def test_later_cycles_move_one_vm_each_and_come_to_an_end(rebalance: ScenarioRecord) -> None:
+    """Later cycles move at most one VM each, none twice, and the last one exits early with zero requests."""
+    for cycle in rebalance.cycles[1:]:
+        asked = cycle.report.requested
+        assert len(asked) <= 1, f"cycle {cycle.number} asked for {len(asked)} VMs {asked}, wanted at most 1"
+    moved = [m.vm for m in rebalance.moves]
+    twice = sorted({vm for vm in moved if moved.count(vm) > 1})
+    assert not twice, f"moved more than once: {', '.join(twice)}; the nodes swap roles, widen the gap between the thresholds"
+    planned, cycles = rebalance.planned_moves, rebalance.cycles
+    endless = bool(cycles) and len(cycles) > planned + 1 and bool(cycles[-1].report.requested)
+    assert not endless, (
+        f"{len(cycles)} cycles, {planned} moves planned, and the last one still asked for {cycles[-1].report.requested}"
+    )
+    _need(rebalance, Reached.BALANCED)
+    last = cycles[-1].report
+    early = [p.early_exit for p in last.passes if p.early_exit]
+    assert early, f"cycle {cycles[-1].number} did not exit early"
+    assert (last.total_evicted, last.eviction_requests) == (0, 0), (
+        f"cycle {cycles[-1].number}: totalEvicted={last.total_evicted} evictionRequests={last.eviction_requests}, wanted 0 and 0"
+    )
+
+
+@check(
+    "MIG-12",
+    level=Level.REQUIRED,
+    impact=Impact.DISRUPTIVE,
+    needs=["write", "engine"],
+    source="correlate the kubevirt-evacuation-* migration timestamp with the Eviction in background assumed line",
+)
+def test_cause_and_effect_form_one_timeline(rebalance: ScenarioRecord, evidence: Attach) -> None:
+    """Decision, marker, migration, arrival and Events follow each other in this order, each with its time."""
+    for move in _migrated(rebalance, Reached.MIGRATED):
+        points, events = timeline.of_move(rebalance, move), timeline.told(rebalance, move)
+        lines = [f"{timeline.clock(p.at)}  {p.what} ({p.source})" for p in points]
+        lines += [f"{timeline.clock(at)}  Event {text}" for at, text in events]
+        evidence("timeline", f"VM {move.vm}", "\n".join(lines) + "\n")
+        missing = [p.what for p in points if p.at is None and p.what != "target Pod created"]
+        if missing or not events:
+            inconclusive(f"VM {move.vm}: {', '.join(missing) or 'no Event about the migration'} was not observed")
+        wrong = timeline.disorder(points)
+        assert not wrong, f"VM {move.vm}: {'; '.join(wrong)}; compare the clocks of the nodes and of the API server"
+
+
+@check(
     "MIG-13",
     level=Level.REQUIRED,
     impact=Impact.DISRUPTIVE,
@@ -245,5 +310,7 @@ def _need(rebalance: ScenarioRecord, step: Reached) -> None:
 
 
 def _migrated(rebalance: ScenarioRecord, step: Reached) -> list[Move]:
+    """The first move of each VM: that there is no second one is for MIG-11 to say."""
     _need(rebalance, step)
-    return [m for m in rebalance.moves if m.vmim is not None]
+    firsts = {m.vm: m for m in reversed(rebalance.moves)}
+    return [m for m in rebalance.moves if m.vmim is not None and firsts[m.vm] is m]

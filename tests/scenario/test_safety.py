@@ -17,6 +17,7 @@ from fixtures.embedded import errors
 from fixtures.embedded.api.context import answer
 from fixtures.embedded.ports import ApiError
 from fixtures.embedded.server import Arrival
+from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig, labels, name
 from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, LEASES, NAMESPACES, RESOURCEPATCHES, VMIS, VMS
 from fixtures.narrative import not_restored
@@ -82,7 +83,7 @@ def test_a_policy_edited_by_somebody_else_is_not_overwritten(acp: EmbeddedUnderT
 
 
 def test_a_policy_edited_during_the_run_is_told(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
-    class Meddled(cases.InstalledEngine):
+    class Meddled(InstalledEngine):
         def cycle(self, policy: str | None, *, gate: bool = True, v: int = 3) -> Any:
             edit_policy(acp, policy_of(acp) + "# theirs\n")
             return super().cycle(policy, gate=gate, v=v)
@@ -187,8 +188,8 @@ def test_a_living_run_is_not_restored(acp: EmbeddedUnderTest, tmp_path: Path) ->
 # ---- lock and connection
 
 
-def at_first_cycle(act: Callable[[], None]) -> type[cases.InstalledEngine]:
-    class Acting(cases.InstalledEngine):
+def at_first_cycle(act: Callable[[], None]) -> type[InstalledEngine]:
+    class Acting(InstalledEngine):
         acted = False
 
         def cycle(self, policy: str | None, *, gate: bool = True, v: int = 3) -> Any:
