@@ -1,0 +1,51 @@
+"""Whatever fails beneath it, a run ends with a clear outcome and leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fixtures.embedded import faults
+from tests.certifying import certify
+
+#: Fault → exit statuses that are right: a cluster that works slowly is conformant, one that cannot be judged partial.
+STATUSES: dict[str, set[int]] = {
+    "api-429": {0, 6},
+    "api-500": {0, 6},
+    "conflict-storm": {0, 6},
+    "interceptor-down": {1},
+    "migration-fails": {1},
+    "migration-slow": {0},
+    "node-down": {1},
+    "watch-drop": {0},
+}
+SPECS = [*STATUSES, "api-429:4", "api-500:4", "migration-fails:1", "watch-drop:2"]
+
+
+def test_every_fault_has_expectations() -> None:
+    assert tuple(STATUSES) == faults.names()
+
+
+@pytest.mark.parametrize("name", faults.names())
+def test_every_fault_says_in_a_line_what_it_does_and_how_it_is_written(name: str) -> None:
+    says = faults.load(name).says
+    assert "\n" not in says
+    assert says.partition(":")[0].partition("[")[0] == name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_run_with_a_fault_ends_clearly_and_leaves_nothing_behind(spec: str, tmp_path: Path) -> None:
+    fault = faults.load(spec)
+    run = certify(tmp_path, f"--fault={spec}", "-p", "tests.embedded.faults.leftovers")
+    assert run.status in STATUSES[fault.name], run.output
+    failed = run.those("failed")
+    assert fault.fails <= failed if fault.fails else not failed
+    assert not [c["id"] for c in run.certificate["checks"] if c.get("suiteError")]
+    assert all(run.reason(check) for check in run.those("failed", "inconclusive", "skipped"))
+    assert "Traceback" not in run.output
+    assert not run.certificate.get("notRestored")
+    found = yaml.safe_load((tmp_path / "leftovers.yaml").read_text())
+    assert found == {"left": [], "gone": [], "changed": [], "troubles": []}
