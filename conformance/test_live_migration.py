@@ -103,8 +103,7 @@ def test_one_cycle_makes_exactly_one_request(rebalance: ScenarioRecord, evidence
 )
 def test_the_request_becomes_a_migration(rebalance: ScenarioRecord, evidence: Attach) -> None:
     """One kubevirt-evacuation VMIM per request, annotated with the source node."""
-    _need(rebalance, Reached.REQUESTED)
-    for move in rebalance.moves:
+    for move in _followed(rebalance, Reached.REQUESTED):
         assert move.vmim is not None, f"VM {move.vm}: {rebalance.stopped_because or 'no migration appeared after the request'}"
         evidence("object", f"VMIM {name(move.vmim)}", move.vmim)
         assert name(move.vmim).startswith("kubevirt-evacuation-"), f"VMIM {name(move.vmim)}: wanted a name kubevirt-evacuation-…"
@@ -310,7 +309,14 @@ def _need(rebalance: ScenarioRecord, step: Reached) -> None:
 
 
 def _migrated(rebalance: ScenarioRecord, step: Reached) -> list[Move]:
-    """The first move of each VM: that there is no second one is for MIG-11 to say."""
+    return [m for m in _followed(rebalance, step) if m.vmim is not None]
+
+
+def _followed(rebalance: ScenarioRecord, step: Reached) -> list[Move]:
+    """The first move of each VM, as far as it could be watched; that there is no second one is for MIG-11 to say."""
     _need(rebalance, step)
     firsts = {m.vm: m for m in reversed(rebalance.moves)}
-    return [m for m in rebalance.moves if m.vmim is not None and firsts[m.vm] is m]
+    found = [m for m in rebalance.moves if m.followed and firsts[m.vm] is m]
+    if not found:
+        inconclusive(f"no move was followed to its end: {rebalance.stopped_because or 'unknown reason'}")
+    return found
