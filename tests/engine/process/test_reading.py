@@ -162,7 +162,7 @@ def test_every_kind_of_change_reaches_the_cache_in_order(
     api.delete("vms", "d")
     api.create(pod("e", **{P: ""}), None)
     api.patch_meta("vms", "c", {"annotations": {R: None}})
-    assert refreshed(store) == (["a", "b", "c", "e"], ["d"])
+    assert refreshed(store) == (["a", "b", "c", "e"], ["b", "d"])
     assert journal.texts == [
         "Eviction in background detected. Updating the cache.",
         "Pod with eviction in background completed. Removing pod from the cache.",

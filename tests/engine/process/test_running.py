@@ -251,11 +251,12 @@ def test_before_0_34_there_is_only_the_old_name() -> None:
     assert metrics.evicted()[0].startswith("descheduler_pods_evicted{")
 
 
-@pytest.mark.parametrize(("minor", "assumed", "counted"), [(36, True, 1), (36, False, 0), (35, True, 0)])
-def test_the_end_of_an_assumed_request_counts_as_success_since_0_36(minor: int, assumed: bool, counted: int) -> None:
-    metrics = Metrics(version="x", minor=minor)
-    metrics.completed([Entry("p", "ns", "n", assumed, 0.0, "s", "p")])
+@pytest.mark.parametrize(("outcome", "counted"), [("success", 1), ("error", 1), ("", 0)])
+def test_the_end_of_an_eviction_in_background_counts_with_its_outcome(outcome: str, counted: int) -> None:
+    metrics = Metrics(version="x", minor=36)
+    metrics.completed([Entry("p", "ns", "n", True, 0.0, "s", "p", outcome)])
     assert len(metrics.evicted()) == counted
+    assert all(f'result="{outcome}"' in line for line in metrics.evicted())
 
 
 def fetched(port: int, path: str) -> tuple[int, str]:
