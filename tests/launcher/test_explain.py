@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from fixtures.launcher.explaining.judging import EXTERNAL, KILLED, MIGRATES, REF
 from fixtures.launcher.explaining.reading import Seen
 from fixtures.launcher.explaining.telling import as_wire, cycles, tell
 
+DUMP = Path(__file__).parents[1] / "data/dump"
 POLICY = """apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
 maxNoOfPodsToEvictTotal: 1
@@ -158,8 +160,8 @@ def test_a_stopped_vm_has_nothing_to_move():
 
 
 def test_a_policy_that_the_descheduler_refuses_is_the_reason_for_all():
-    found, by_name = told(*THREE, policy="kind: DeschedulerPolicy\nprofiles: {}\n")
-    assert found.refused
+    found, by_name = told(*THREE, policy=POLICY.replace("{cpu: 30}", "{cpu: 300}"))
+    assert "cpu threshold not in [0, 100] range" in found.refused
     assert {s.reasons[0][0] for s in by_name.values()} == {"policy"}
     assert found.simulation.cycles == []
 
@@ -194,6 +196,14 @@ def test_it_works_on_the_embedded_cluster_for_all_and_for_one(capsys):
     out = capsys.readouterr().out
     assert "erp-db" in out
     assert "erp-app" not in out
+
+
+@pytest.mark.slow
+def test_it_works_on_a_cluster_dump_and_says_what_is_not_in_it(capsys):
+    assert main(["explain", "--cluster=files", f"--manifests={DUMP}"]) == 0
+    out = capsys.readouterr().out
+    assert "poddisruptionbudgets cannot be read, taken for none" in out
+    assert "rebalance-test/vm-0" in out
 
 
 @pytest.mark.slow
