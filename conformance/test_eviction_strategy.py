@@ -69,6 +69,7 @@ def test_no_running_vm_would_be_shut_down_by_an_eviction(machines: Machines, evi
         f"{named(f'{m.name} ({m.strategy}{_stuck(m)})' for m in mortal)}; "
         "set LiveMigrate in the VM's template and restart it"
     )
+    _all_recorded(machines)
 
 
 @check(
@@ -108,6 +109,7 @@ def test_running_vms_recorded_the_current_default(
         f"the default is {default}; {len(older)} of {len(machines.running)} running VMs recorded another: "
         f"{named(f'{m.name} ({m.recorded})' for m in older)}; restart them to take the new one"
     )
+    _all_recorded(machines)
 
 
 @check("HCO-8", level=Level.INFORMATIONAL, impact=Impact.READ_ONLY, source="report LiveMigratable=True")
@@ -116,6 +118,7 @@ def test_vms_in_the_policys_scope_can_migrate(machines: Machines, reached: list[
     selected = {(namespace(r.pod), annotations_of(r.pod).get("kubevirt.io/domain", "")) for r in reached if r.selected}
     inside = [m for m in machines.running if tuple(m.name.split("/", 1)) in selected]
     if not inside:
+        _all_recorded(machines)
         not_applicable(f"none of {len(machines.running)} running VMs is in the scope of the policy")
     stuck = [m for m in inside if not m.migratable]
     evidence("VMIs", "in scope and not LiveMigratable", {m.name: m.obstacle for m in stuck})
@@ -123,6 +126,12 @@ def test_vms_in_the_policys_scope_can_migrate(machines: Machines, reached: list[
         f"{len(stuck)} of {len(inside)} VMs in the policy's scope are not LiveMigratable: "
         f"{named(f'{m.name} ({m.obstacle})' for m in stuck)}"
     )
+    _all_recorded(machines)
+
+
+def _all_recorded(machines: Machines) -> None:
+    if machines.gaps:
+        inconclusive(f"nothing is wrong with the {len(machines.running)} VMs that are recorded; {machines.gaps}")
 
 
 def _stuck(machine: Machine) -> str:

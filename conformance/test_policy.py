@@ -85,7 +85,7 @@ def test_local_storage_is_not_protected(policy: PolicyFound, policy_doc: PolicyD
     """Every profile that evicts has the local-storage protection off, in either dialect."""
     _readable(policy, policy_doc)
     running = launchers.running
-    if running and all(EVICT in annotations_of(p) for p in running):
+    if running and not launchers.gaps and all(EVICT in annotations_of(p) for p in running):
         not_applicable(f"all {len(running)} running launchers carry {EVICT}, which overrides every protection")
     evicting = [p for p in policy_doc.profiles if p.evicts]
     if not evicting:
@@ -124,11 +124,16 @@ def test_vms_with_claims_are_protected_or_few(policy: PolicyFound, loaded_policy
     impact=Impact.READ_ONLY,
     source="they cap the number of concurrent migrations per cycle",
 )
-def test_a_policy_that_moves_vms_is_bounded(
-    policy: PolicyFound, loaded_policy: Policy, reached: list[Reached], kubevirt: KubeVirtInstall, evidence: Attach
+def test_a_policy_that_moves_vms_is_bounded(  # noqa: PLR0917 (pytest hands fixtures over by name)
+    policy: PolicyFound,
+    loaded_policy: Policy,
+    reached: list[Reached],
+    launchers: Launchers,
+    kubevirt: KubeVirtInstall,
+    evidence: Attach,
 ) -> None:
     """A policy that can move VMs has limits, and they fit what KubeVirt migrates at once."""
-    movable = _movable(policy, loaded_policy, reached)
+    movable = _movable(policy, loaded_policy, reached, launchers)
     evidence("VMs", "launchers the policy may move", movable)
     limits = policyreach.bounds(loaded_policy)
     assert limits, (
@@ -158,12 +163,18 @@ def test_namespaces_are_only_excluded(policy: PolicyFound, policy_doc: PolicyDoc
     impact=Impact.READ_ONLY,
     source="the thresholds are too close together for the size of the workloads",
 )
-def test_thresholds_leave_room_for_the_largest_vm(
-    policy: PolicyFound, loaded_policy: Policy, reached: list[Reached], workers: list[Obj], evidence: Attach
+def test_thresholds_leave_room_for_the_largest_vm(  # noqa: PLR0917 (pytest hands fixtures over by name)
+    policy: PolicyFound,
+    loaded_policy: Policy,
+    reached: list[Reached],
+    launchers: Launchers,
+    workers: list[Obj],
+    evidence: Attach,
 ) -> None:
     """The gap between thresholds and targets is larger than any VM that may move, so nodes do not swap roles."""
     movable = [r for r in reached if r.movable]
     if not movable:
+        _all_recorded(launchers)
         not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers")
     if not any(True for _ in policyreach.gaps(loaded_policy)):
         not_applicable(f"{policy.where}: no LowNodeUtilization classifies nodes by what Pods request")
@@ -173,6 +184,7 @@ def test_thresholds_leave_room_for_the_largest_vm(
         f"{policy.where}: {len(tight)} of {len(movable)} movable VMs are larger than the gap between thresholds and targets, "
         f"so nodes swap roles: {named(map(str, tight))}; widen the gap instead of lowering the limits"
     )
+    _all_recorded(launchers)
 
 
 @check(
@@ -196,13 +208,20 @@ def test_nothing_in_the_policy_is_dropped_silently(
 
 
 def _readable(policy: PolicyFound, doc: PolicyDoc) -> None:
+    if policy.configmap is None and policy.probe.presence is Presence.UNKNOWN:
+        inconclusive(f"whether there is a policy ConfigMap is unknown: {policy.probe.evidence}")
     if policy.configmap is None:
         not_applicable(f"there is no policy ConfigMap: {policy.probe.evidence}")
     if doc.problem:
         inconclusive(f"{policy.where} cannot be read: {doc.problem}")
 
 
-def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached]) -> list[str]:
+def _all_recorded(launchers: Launchers) -> None:
+    if launchers.gaps:
+        inconclusive(f"nothing is wrong with the {len(launchers.running)} launchers that are recorded; {launchers.gaps}")
+
+
+def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached], launchers: Launchers) -> list[str]:
     """The launchers that may move; not applicable where there are none. Without any launcher the protections tell."""
     if not reached:
         protected = [p.name for p in policyreach.evicting(loaded) if policyreach.shields(p)]
@@ -211,6 +230,7 @@ def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached]) -> lis
         return []
     movable = sorted({full_name(r.pod) for r in reached if r.movable})
     if not movable:
+        _all_recorded(launchers)
         why = sorted({text for r in reached for text in (r.reasons or ("it is not selected",))})
         not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers: {'; '.join(why)}")
     return movable

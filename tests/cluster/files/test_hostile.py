@@ -24,7 +24,6 @@ from fixtures.cluster.files.notes import Notes
 from fixtures.cluster.files.sources import harmless
 from fixtures.kube.resources import CONFIGMAPS, PODS
 from fixtures.options import Settings, UsageError
-from tests.certifying import certify
 from tests.cluster.files.on_paper import DATA, judged
 
 GOOD = DATA / "rendered" / "cronjob" / "good-default-policy.yaml"
@@ -332,16 +331,6 @@ def test_an_unreadable_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert opened(tmp_path).remarks == ["b.yaml: cannot be read: Permission denied"]
 
 
-@pytest.mark.slow
-def test_bad_input_ends_a_run_with_4_and_one_message(tmp_path: Path) -> None:
-    (tmp_path / "bin.yaml").write_bytes(b"\0\1\2")
-    found = certify(tmp_path / "results", "--cluster=files", f"--manifests={tmp_path / 'bin.yaml'}")
-    assert found.status == 4
-    assert found.output.count("\n") <= 3
-    assert "bin.yaml: binary, neither YAML nor JSON" in found.output
-    assert "Traceback" not in found.output
-
-
 # ---- fuzz: anything at all gives records, remarks or a usage error; every check then gives an outcome
 
 FUZZ = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -397,7 +386,7 @@ def test_any_value_anywhere_in_a_good_manifest_breaks_no_check(tree: Any, at: in
     judged(path)
 
 
-@settings(FUZZ, max_examples=25)
+@settings(FUZZ, max_examples=12)
 @given(tree=TREES, at=st.integers(0, 1_000_000))
 def test_any_value_anywhere_in_a_dump_breaks_no_check(tree: Any, at: int, tmp_path: Path) -> None:
     paths = [p for p in _dump_files() if "events" not in p]
@@ -408,7 +397,7 @@ def test_any_value_anywhere_in_a_dump_breaks_no_check(tree: Any, at: int, tmp_pa
     holder[key] = tree
     folder = tmp_path / "dump"
     if not folder.exists():
-        shutil.copytree(DATA / "dump", folder)
+        shutil.copytree(DATA / "dump", folder, ignore=shutil.ignore_patterns("events.yaml", "*.log"))
     changed = folder / name
     before = changed.read_text()
     changed.write_text(yaml.safe_dump(document))
