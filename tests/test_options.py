@@ -44,7 +44,7 @@ def test_nothing_given_is_the_defaults():
     ],
 )
 def test_defaults_depend_on_the_cluster(cluster, engine, allow):
-    settings = parse({"cluster": cluster})
+    settings = parse({"cluster": cluster, "manifests": "." if cluster == "files" else None})
     assert (settings.engine, settings.allow) == (engine, allow)
 
 

@@ -14,7 +14,6 @@ BAD = {
     "files without path": (["--cluster=files"], "--cluster=files: needs --manifests PATH"),
     "path without files": (["--manifests=."], "--manifests: not with --cluster=embedded; only with --cluster=files"),
     "no such path": (["--cluster=files", "--manifests=nowhere"], "--manifests: nowhere: no such file or directory"),
-    "nothing usable": (["--cluster=files", "--manifests=pyproject.toml"], "--manifests: pyproject.toml: no Kubernetes object"),
     "unknown engine": (["--engine=refrence"], "--engine: 'refrence' is not known (did you mean reference?)"),
     "binary without a file": (["--engine=binary"], "--engine=binary: needs --engine-binary FILE"),
     "file without binary": (["--engine-binary=pytest.ini"], "not executable"),
