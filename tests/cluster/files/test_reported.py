@@ -99,3 +99,62 @@ def test_what_the_original_drops_silently_is_pointed_out(case: dict[str, Any], w
     found = judged(written(case, tmp_path))
     assert found.outcomes["POL-9"].status is Status.FAILED
     assert word[0].removesuffix(" at top level") in found.reason("POL-9")
+
+
+OPERATED = [c for c in CASES if "kubeDescheduler" in c["given"]]
+
+
+def operated(case: dict[str, Any], folder: Path) -> Path:
+    """The case's KubeDescheduler beside a KubeVirt, as read from a cluster."""
+    descheduler = {
+        "apiVersion": "operator.openshift.io/v1",
+        "kind": "KubeDescheduler",
+        "metadata": {"name": "cluster", "namespace": "openshift-kube-descheduler-operator", "uid": "1"},
+        "spec": case["given"]["kubeDescheduler"],
+    }
+    kubevirt = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "KubeVirt",
+        "metadata": {"name": "kubevirt", "namespace": "openshift-cnv", "uid": "2"},
+        "spec": {},
+        "status": {"phase": "Deployed", "observedKubeVirtVersion": "v1.8.4"},
+    }
+    (folder / "cluster.yaml").write_text(yaml.safe_dump_all([descheduler, kubevirt]), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("case", [c for c in OPERATED if "correct_for_kubevirt" in c["expect"]], ids=ids)
+def test_an_operators_object_is_right_for_vms_or_not(case: dict[str, Any], tmp_path: Path) -> None:
+    found = judged(operated(case, tmp_path))
+    right = case["expect"]["correct_for_kubevirt"]
+    assert found.outcomes["CRD-3"].status is (Status.PASSED if right else Status.FAILED), found.reason("CRD-3")
+
+
+def test_an_operators_object_left_predictive_is_pointed_out(tmp_path: Path) -> None:
+    case = next(c for c in OPERATED if c["expect"].get("mode") == "Predictive")
+    found = judged(operated(case, tmp_path))
+    assert "Predictive" in found.reason("CRD-3")
+
+
+def test_rights_that_a_release_needs_and_the_role_lacks_are_named(tmp_path: Path) -> None:
+    case = next(c for c in CASES if c["id"] == "A23.1")
+    folder = written({"given": {"policy": CASES[0]["given"]["policy"]}}, tmp_path, release="0.35.0")
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "d"},
+        "rules": case["given"]["rules"],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "d"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "d"},
+        "subjects": [{"kind": "ServiceAccount", "name": "descheduler", "namespace": "descheduler"}],
+    }
+    (folder / "rbac.yaml").write_text(yaml.safe_dump_all([role, binding]), encoding="utf-8")
+    reason = judged(folder).reason("REN-6")
+    for lacking in case["expect"]["missing"]:
+        resource = lacking.split()[0].rpartition("/")[2]
+        assert resource in reason, lacking
+    assert "pods/eviction" not in reason
