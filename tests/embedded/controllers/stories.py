@@ -156,23 +156,24 @@ def load(story: str) -> Obj:
 
 
 def recorded(story: Obj) -> list[Step]:
-    """Steps of a recording: objects are rebuilt from their diffs, in the order of revisions."""
-    current = {(i["resource"], i["name"]): i["object"] for i in story.get("initial") or []}
-
-    def entries() -> Iterator[tuple[str, str, Obj]]:
-        yield from (("ADDED", kind, obj) for (kind, _), obj in list(current.items()))
-        for event in sorted((e for e in story["events"] if "type" in e), key=lambda e: e["rev"]):
-            key = (event["resource"], event["name"])
-            if event["resource"] == "Event" and event["type"] != "ADDED":
-                continue
-            obj = copy(event["object"]) if "object" in event else copy(current.get(key) or {})
-            for change in event.get("diff") or []:
-                _apply(obj, change)
-            current[key] = obj
-            yield event["type"], event["resource"], obj
-
-    found = compare(entries(), aliases={story["namespace"]: "NS", "stand-in injected": "injected"})
+    """Steps of a recording."""
+    found = compare(entries(story), aliases={story["namespace"]: "NS", "stand-in injected": "injected"})
     return found[len(story.get("initial") or []) :]
+
+
+def entries(story: Obj) -> Iterator[tuple[str, str, Obj]]:
+    """What a recording tells: change, kind, object, the initial ones first; objects are rebuilt from diffs, in revision order."""
+    current = {(i["resource"], i["name"]): i["object"] for i in story.get("initial") or []}
+    yield from (("ADDED", kind, obj) for (kind, _), obj in list(current.items()))
+    for event in sorted((e for e in story["events"] if "type" in e), key=lambda e: e["rev"]):
+        key = (event["resource"], event["name"])
+        if event["resource"] == "Event" and event["type"] != "ADDED":
+            continue
+        obj = copy(event["object"]) if "object" in event else copy(current.get(key) or {})
+        for change in event.get("diff") or []:
+            _apply(obj, change)
+        current[key] = obj
+        yield event["type"], event["resource"], obj
 
 
 def _apply(obj: Any, change: Obj) -> None:
