@@ -37,10 +37,10 @@ ONLY_ELSEWHERE = {
 Asked = set[tuple[str, str, str, str, str, int]]
 
 
-def certify_as(level: str, flavour: str, folder: Path) -> tuple[str, Asked]:
+def certify_as(level: str, flavour: str, folder: Path, *more: str) -> tuple[str, Asked]:
     audit = folder / "audit.json"
     env = {**os.environ, "AUDIT_ROLES": ",".join(LEVELS[level]), "AUDIT_FILE": str(audit)}
-    options = ("-p", "tests.rbac.auditing", f"--allow={level}", f"--embedded={flavour}")
+    options = ("-p", "tests.rbac.auditing", f"--allow={level}", f"--embedded={flavour}", *more)
     done = subprocess.run(
         command(folder / "results", *options), cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env=env
     )
