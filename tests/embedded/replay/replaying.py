@@ -27,6 +27,19 @@ from tests.embedded.controllers.web import Web
 DATA = Path(__file__).parent / "data"
 COMPARED = {"VirtualMachine", "VirtualMachineInstance", "VirtualMachineInstanceMigration", "Pod", "Event"}
 _NUMBERED = {"Pod": "pod", "VirtualMachineInstanceMigration": "vmim"}
+#: What recordings with slim specs leave out.
+_GUEST: Obj = {
+    "domain": {
+        "memory": {"guest": "512Mi"},
+        "devices": {
+            "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+            "interfaces": [{"name": "default", "masquerade": {}}],
+        },
+        "resources": {},
+    },
+    "networks": [{"name": "default", "pod": {}}],
+    "volumes": [{"name": "root", "containerDisk": {"image": "quay.io/kubevirt/cirros-container-disk-demo:v1.9.0"}}],
+}
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Entry = tuple[str, str, Obj]
 Course = dict[str, list[str]]
@@ -206,8 +219,8 @@ class Replay:
         for kind, vm in told:
             if kind != "VirtualMachineInstance":
                 continue
-            template = {"metadata": {"labels": {"app": "desched-test"}}, "spec": copy(told[kind, vm]["spec"])}
-            spec = told.get(("VirtualMachine", vm), {}).get("spec") or {"runStrategy": "Always", "template": template}
+            template = {"metadata": {"labels": {"app": "desched-test"}}, "spec": {**_GUEST, **told[kind, vm]["spec"]}}
+            spec = {"runStrategy": "Always", "template": template, **told.get(("VirtualMachine", vm), {}).get("spec", {})}
             body = {"metadata": {"name": vm}, "spec": copy(spec)}
             if vm in self.unshared:
                 self._unshare(web, body)
