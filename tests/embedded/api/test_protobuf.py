@@ -16,8 +16,8 @@ from fixtures.embedded.api import protobuf
 from fixtures.embedded.clock import parse
 from fixtures.kube.resources import Obj
 
-MESSAGES: Obj = protobuf._table()["messages"]
-KINDS: Obj = protobuf._table()["kinds"]
+MESSAGES: Obj = protobuf.table()["messages"]
+KINDS: Obj = protobuf.table()["kinds"]
 META = "k8s.io.apimachinery.pkg.apis.meta.v1."
 
 
