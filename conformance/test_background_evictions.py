@@ -258,6 +258,8 @@ def test_it_converges_unless_thresholds_are_too_close(background: BackgroundReco
     over = [{n for p in r.passes for n, c in p.nodes.items() if c.category == "overutilized"} for r in (before, after)]
     evidence("log", "with thresholds too close, after the move", after.log)
     assert over[0].isdisjoint(over[1]), f"overutilized before the move: {over[0]}, and after it: {over[1]}"
+    if not over[1]:
+        inconclusive("after the move no worker was overutilized: these VMs are too small for a swap of roles")
     assert any(s.result == "limitTotal" for s in after.steps), "the worker that took the VM over would not give one back"
 
 
@@ -295,14 +297,14 @@ def test_a_failed_migration_is_retried_and_nobody_takes_its_place(
 )
 def test_a_long_migration_is_not_asked_for_twice(background: BackgroundRecord, evidence: Attach) -> None:
     """A migration that outlasts several cycles (and less than ten minutes) is ignored by each of them."""
-    cycles = [ran for ran in background.all(Step.LATER) if ran.in_flight]
-    if len(cycles) < 2:
-        inconclusive(f"the migration of Pod {background.first} outlasted {len(cycles)} cycle(s), too few to tell")
-    for number, ran in enumerate(cycles, 1):
-        evidence("log", f"cycle {number} during a long migration", ran.report.log)
-        assert not ran.report.requested, f"cycle {number} during the migration asked again, for {ran.report.requested}"
-        ignored = ran.report.pods_with("alreadyRequested")
-        assert ignored == [background.first], f"cycle {number} ignored {ignored or 'no Pod'}, wanted {background.first}"
+    cycles = [ran.report for ran in background.all(Step.LATER) if ran.migrating]
+    for number, report in enumerate(cycles, 1):
+        evidence("log", f"cycle {number} during a long migration", report.log)
+        again = report.pods_with("background", "evicted", "error")
+        assert not again, f"cycle {number} during the migration asked again, for {', '.join(again)}"
+    ignored = [report for report in cycles if background.first in report.pods_with("alreadyRequested")]
+    if len(ignored) < 2:
+        inconclusive(f"{len(ignored)} cycle(s) came upon Pod {background.first} during its migration, too few to tell")
 
 
 @check(
@@ -320,7 +322,7 @@ def test_a_custom_policy_can_veto_and_sees_evictions_in_progress(background: Bac
     custom = background.custom
     if not custom.without:
         inconclusive("without the custom policy the cycle would ask for no Pod either, so its veto shows nothing")
-    assert custom.seen == 1, f"the custom policy saw {custom.seen} evictions in progress, wanted 1 (Pod {background.first})"
+    assert custom.seen, f"the custom policy saw no eviction in progress, wanted that of Pod {background.first}"
     assert not custom.requested, f"the custom policy vetoed {custom.vetoed}, and still {custom.requested} was asked for"
 
 
@@ -342,5 +344,5 @@ def test_other_refusals_are_failed_evictions(background: BackgroundRecord, evide
     missing = [pod for pod in wanted if pod not in errors]
     if missing:
         inconclusive(f"the engine did not try to evict {', '.join(missing)}: {early(report)}")
-    counted = report.eviction_requests
-    assert counted == 1, f"the log says evictionRequests={counted}, wanted only the one in progress"
+    counted = [p.summary["evictionRequests"] for p in report.passes if p.summary]
+    assert not any(counted), f"the log counts {counted} new requests, although there was none"
