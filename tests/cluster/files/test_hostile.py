@@ -374,6 +374,7 @@ def test_any_tree_is_an_object_or_noted(tree: Any, tmp_path: Path) -> None:
     assert {"first", "last"} <= set(names)
 
 
+@pytest.mark.slow
 @settings(FUZZ, max_examples=40)
 @given(tree=TREES, at=st.integers(0, 10_000))
 def test_any_value_anywhere_in_a_good_manifest_breaks_no_check(tree: Any, at: int, tmp_path: Path) -> None:
@@ -386,6 +387,7 @@ def test_any_value_anywhere_in_a_good_manifest_breaks_no_check(tree: Any, at: in
     judged(path)
 
 
+@pytest.mark.slow
 @settings(FUZZ, max_examples=12)
 @given(tree=TREES, at=st.integers(0, 1_000_000))
 def test_any_value_anywhere_in_a_dump_breaks_no_check(tree: Any, at: int, tmp_path: Path) -> None:
