@@ -10,6 +10,9 @@ import pytest
 
 from fixtures.checks import Status
 from fixtures.report.files import write
+from fixtures.report.matrix.collect import Entry
+from fixtures.report.matrix.model import join
+from fixtures.report.matrix.render import html as html_of
 from tests.report.chromium import Browser, browser
 from tests.report.samples import certificate, evidence_of, hostile, row
 
@@ -32,8 +35,13 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Browser:
     return browser(tmp_path_factory.mktemp("browser"))
 
 
-@pytest.fixture(scope="module", params=["plain", "hostile"])
+@pytest.fixture(scope="module", params=["plain", "hostile", "matrix"])
 def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if request.param == "matrix":
+        out = tmp_path_factory.mktemp("matrix") / "matrix.html"
+        pair = [certificate(row("POL-8", Status.FAILED), kubevirt="1.7.4"), certificate(row("POL-8"), kubevirt="1.8.4"), hostile()]
+        out.write_text(html_of(join(Entry(out, c) for c in pair), ["a file"], [], out.parent), encoding="utf-8")
+        return out
     found = hostile() if request.param == "hostile" else certificate(row("POL-8", Status.FAILED, "too " + "tight" * 40))
     folder = tmp_path_factory.mktemp("page")
     write(found, evidence_of(found), folder)

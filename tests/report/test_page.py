@@ -81,7 +81,7 @@ def test_everything_a_reader_asks_for_is_there(written):
         "rebalance-conformance run --embedded=kubevirt=v1.8.4",
         "rebalance-conformance verify report.yaml",
         "kubevirt-evacuation-1 Succeeded",
-        "underutilised below 75 %, overutilised above 80 %",
+        "underutilised below 75&nbsp;%, overutilised above 80&nbsp;%",
     ):
         assert wanted in text, wanted
 
