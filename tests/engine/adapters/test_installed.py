@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fixtures.cluster.api import Edit, Verb
-from fixtures.cluster.embedded import EmbeddedUnderTest
+from fixtures.cluster.embedded import EmbeddedUnderTest, start_embedded
 from fixtures.engine.api import EngineTrouble
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig
 from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, DEPLOYMENTS, JOBS, PODS, Obj
+from fixtures.options import parse
 
 NS = "descheduler"
 
@@ -206,3 +208,54 @@ def test_a_deployment_that_completes_no_cycle_is_said(
     monkeypatch.setattr(cluster, "log", lambda *a, **k: "nothing of interest\n")
     with pytest.raises(EngineTrouble, match=r"no cycle was completed within 180 s in the log of Pod descheduler-\S+ \(Running\)"):
         InstalledEngine(cluster, deployment, within=120).cycle(None)
+
+
+# ---- a policy that is to be refused
+
+REFUSED = {"data": {"policy.yaml": "apiVersion: descheduler/v1alpha1\nkind: DeschedulerPolicy\n"}}
+
+
+def test_a_job_with_a_refused_policy_is_tried_again(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
+    workload = suspended(cluster, cronjob)
+    cluster.change(Edit(Verb.MERGE, CONFIGMAPS, "descheduler", NS, REFUSED))
+    report, again = InstalledEngine(cluster, workload).refused()
+    assert (report.exit_code, again) == (1, True)
+    assert report.fatal is not None
+    cluster.elapse(60)
+    assert cluster.list(JOBS, ns=NS) == []
+
+
+def test_a_job_that_takes_the_policy_is_not_tried_again(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
+    report, again = InstalledEngine(cluster, suspended(cluster, cronjob)).refused(again_within=60)
+    assert (report.exit_code, report.fatal, again) == (0, None, False)
+
+
+@pytest.fixture
+def deployed() -> Iterator[EmbeddedUnderTest]:
+    found = start_embedded(parse({"embedded": "workload=deployment"}))
+    yield found
+    found.close()
+
+
+def stopped(cluster: EmbeddedUnderTest) -> Obj:
+    cluster.journal = Journal()
+    (found,) = [d for d in cluster.list(DEPLOYMENTS, ns=NS) if d["metadata"]["name"] == "descheduler"]
+    return changed(cluster, found | {"kind": "Deployment"}, {"spec": {"replicas": 0}})
+
+
+def test_a_deployment_with_a_refused_policy_is_started_again(deployed: EmbeddedUnderTest) -> None:
+    workload = stopped(deployed)
+    deployed.change(Edit(Verb.MERGE, CONFIGMAPS, "descheduler", NS, REFUSED))
+    report, again = InstalledEngine(deployed, workload).refused()
+    assert (report.exit_code, again) == (1, True)
+    assert report.fatal is not None
+
+
+def test_a_deployments_next_cycle_reads_the_policy_of_now(deployed: EmbeddedUnderTest) -> None:
+    workload = stopped(deployed)
+    engine = InstalledEngine(deployed, workload)
+    first = engine.cycle(None)
+    deployed.change(Edit(Verb.MERGE, CONFIGMAPS, "descheduler", NS, REFUSED))
+    second = engine.cycle(None)
+    assert first.fatal is None
+    assert second.fatal is not None
