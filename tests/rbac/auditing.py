@@ -1,7 +1,7 @@
 """A pytest plugin: the run under test acts as the ServiceAccount of vm-manifests/rbac, and its requests are written down.
 
 ``AUDIT_ROLES``: the role files, separated by commas; ``AUDIT_FILE``: where the requests go, one list of
-``[server, verb, key, namespace, name, status]`` each.
+``[server, verb, key, namespace, name, status, user agent]`` each.
 """
 
 from __future__ import annotations
@@ -51,5 +51,5 @@ def pytest_sessionfinish() -> None:
         for name, server in servers.items():
             for e in server.audit.entries if server is not None else ():
                 if e.resource and (e.user == USER or name == "global"):
-                    found.add((name, e.verb, e.key, e.ns, e.name, e.status))
+                    found.add((name, e.verb, e.key, e.ns, e.name, e.status, e.user_agent))
     Path(os.environ["AUDIT_FILE"]).write_text(json.dumps(sorted(found)), encoding="utf-8")
