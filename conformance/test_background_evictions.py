@@ -119,9 +119,9 @@ def test_limits_count_requests_and_cap_what_is_under_way(
 )
 def test_without_the_gate_the_429_is_a_failed_eviction(background: BackgroundRecord, evidence: Attach) -> None:
     """Gate off: the 429 is an error, every candidate is asked in each cycle, limits of 1 do not help."""
-    wanted = sorted([background.first, background.launchers[STUCK]])
     for step in (Step.GATE_OFF, Step.GATE_OFF_AGAIN):
         report = background.beside(step)
+        wanted = sorted([background.first, background.launchers[STUCK]])
         evidence("log", f"{step} in {background.namespace}", report.log)
         assert not report.requested, f"without the gate a request was assumed: {report.requested}"
         failed = sorted(report.pods_with("error"))
@@ -280,6 +280,8 @@ def test_a_failed_migration_is_retried_and_nobody_takes_its_place(
     if failure is None:
         inconclusive(f"no migration failed: {background.stopped_because}")
     evidence("log", f"cycle after migration {failure.failed} had failed", report.log)
+    if failure.retried is None:
+        inconclusive(f"whether migration {failure.failed} was retried was not seen: {background.stopped_because}")
     assert failure.retried, f"KubeVirt made no further migration after {failure.failed} had failed"
     if kubevirt_facts.eviction_in_progress_follows != "vmi":
         evidence("known defect", f"KubeVirt {kubevirt_facts.version}", "the marker goes with a failed attempt (kubevirt#15423)")
