@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fixtures.checks import Impact, check, inconclusive
+from fixtures.checks import Impact, check, inconclusive, not_applicable
 from fixtures.cluster.api import Presence
 from fixtures.cluster.discover.installation import Installation
 from fixtures.cluster.discover.moduleinfo import CLUSTER_LABEL, Module, ModulesFound
@@ -16,6 +16,8 @@ from fixtures.versions import LAST_PACKAGE_WITHOUT_GATE, UnknownVersion, Version
 @check("ACP-1", impact=Impact.READ_ONLY, source="ModuleInfo is served only by the global (management) cluster")
 def test_the_global_cluster_knows_the_plugin(modules: ModulesFound, installation: Installation, evidence: Attach) -> None:
     """ModuleInfo names this cluster, is Running, and its version renders the feature gate."""
+    if not modules.modules and installation.installed is Presence.ABSENT:
+        not_applicable(f"no descheduler is installed: {modules.probe.evidence}; {installation.policy.probe.evidence}")
     assert modules.modules, f"the global cluster has no ModuleInfo of the descheduler: {modules.probe.evidence}"
     module = _ours(modules, installation)
     evidence("object", module.where, module.object)
