@@ -24,9 +24,17 @@ def vmi(name: str = "vm", strategy: str | None = None, *, migratable: bool | Non
 
 @pytest.mark.parametrize(
     ("strategy", "migratable", "mortal"),
-    [("None", True, True), ("LiveMigrate", False, False), ("LiveMigrate", True, False), ("LiveMigrateIfPossible", True, False),
-     ("LiveMigrateIfPossible", False, True), ("LiveMigrateIfPossible", None, True), ("External", False, False), ("Bad", True, True)],
-)  # fmt: skip
+    [
+        ("None", True, True),
+        ("LiveMigrate", False, False),
+        ("LiveMigrate", True, False),
+        ("LiveMigrateIfPossible", True, False),
+        ("LiveMigrateIfPossible", False, True),
+        ("LiveMigrateIfPossible", None, True),
+        ("External", False, False),
+        ("Nonsense", True, True),
+    ],
+)
 def test_which_vms_an_eviction_shuts_down(strategy: str, migratable: bool | None, mortal: bool) -> None:
     assert Machine(vmi(strategy=strategy, migratable=migratable), "LiveMigrate").shut_down_by_eviction is mortal
 
