@@ -13,7 +13,7 @@ from fixtures.checks import Level, Status
 from fixtures.launcher.__main__ import main
 from fixtures.report.certificate import Certificate
 from fixtures.report.files import write
-from fixtures.report.matrix.agreement import disagreements
+from fixtures.report.matrix.agreement import disagreements, known_failures
 from fixtures.report.matrix.changes import components, drifts, flips
 from fixtures.report.matrix.collect import Entry, collect
 from fixtures.report.matrix.model import Matrix, join, order
@@ -156,6 +156,13 @@ def test_a_failure_that_the_tables_do_not_know_is_a_disagreement():
     assert not [t for t in disagreements(known) if "BGE-2" in t]
     (strange,) = matrix(certificate(kubevirt="nightly")).rows
     assert "no facts about" in disagreements(strange)[0] or "not a version" in disagreements(strange)[0]
+
+
+@pytest.mark.parametrize(
+    ("kubevirt", "descheduler", "known"), [("1.9.0", "0.34.0", {"BGE-7"}), ("1.9.0", "0.35.0", set()), ("1.8.4", "0.34.0", set())]
+)
+def test_sidecars_that_the_descheduler_does_not_count_are_a_known_failure(kubevirt, descheduler, known):
+    assert known_failures(kubevirt=kubevirt, descheduler=descheduler) == known
 
 
 @pytest.fixture
