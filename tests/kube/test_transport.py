@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import select
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -200,3 +202,92 @@ def test_a_client_certificate_is_shown(authority: trustme.CA, handler: type[Hand
 def test_certificates_that_are_none(access: Access) -> None:
     with pytest.raises(KubeconfigError, match="unable to load root certificates or the client certificate"):
         Client(access)
+
+
+def test_plain_requests_through_a_proxy(url: str, handler: type[Handler]) -> None:
+    client = Client(Access("http://cluster.example:6443/base", proxy=url))
+    page = client.page(NODES, limit=5)
+    assert isinstance(page, Page)
+    assert handler.paths == ["http://cluster.example:6443/base/api/v1/nodes?limit=5"]
+    handler.chunks = (b'{"type": "BOOKMARK"}\n',)
+    assert list(client.watch(PODS, version="5", seconds=3)) == [{"type": "BOOKMARK"}]
+    client.close()
+
+
+def test_a_proxy_that_is_not_there() -> None:
+    with pytest.raises(NoAnswerError, match="Connection refused"):
+        Client(Access("http://cluster.example", proxy="http://127.0.0.1:9")).get("/x")
+
+
+def test_a_tunnel_through_a_proxy(authority: trustme.CA, secure: str) -> None:
+    class Tunnel(BaseHTTPRequestHandler):
+        asked: ClassVar[list[str]] = []
+
+        def do_CONNECT(self) -> None:
+            self.asked.append(self.path)
+            with socket.create_connection(("127.0.0.1", int(secure.rpartition(":")[2]))) as there:
+                self.connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                ends = [self.connection, there]
+                while True:
+                    for one in select.select(ends, [], [])[0]:
+                        data = one.recv(1 << 16)
+                        if not data:
+                            return
+                        ends[one is self.connection].sendall(data)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = serve(Tunnel)  # type: ignore[arg-type]
+    try:
+        proxy = f"http://127.0.0.1:{server.server_address[1]}"
+        access = Access("https://far.example", ca=authority.cert_pem.bytes(), server_name="cluster.example", proxy=proxy)
+        client = Client(access)
+        assert client.get("/x").ok
+        assert Tunnel.asked == ["far.example:443"]
+        client.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_connection_that_the_server_has_closed_meanwhile_is_made_anew() -> None:
+    class Once(Handler):
+        def do_GET(self) -> None:
+            super().do_GET()
+            self.close_connection = True
+
+    server = serve(type("Fresh", (Once,), {"seen": [], "paths": []}))
+    try:
+        client = Client(Access(f"http://127.0.0.1:{server.server_address[1]}"))
+        for _ in range(3):
+            assert client.get("/x").ok
+            select.select([client._wire._connection.sock], [], [], 5)  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("body", [gzip.compress(b"{}" * 99)[:-9], b"no gzip at all"])
+def test_a_compressed_answer_that_is_none(body: bytes) -> None:
+    class Torn(Handler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = serve(Torn)
+    try:
+        with pytest.raises(NoAnswerError, match="gzip"):
+            Client(Access(f"http://127.0.0.1:{server.server_address[1]}")).get("/x")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_long_compressed_answer_is_read_whole(url: str, handler: type[Handler]) -> None:
+    handler.body, handler.zipped = json.dumps({"text": "a" * (5 << 20)}).encode(), True
+    reply = Client(Access(url)).get("/x")
+    assert len(reply.body["text"]) == 5 << 20
