@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,13 @@ from typing import Any
 from fixtures.cluster import discover
 from fixtures.cluster.api import Cluster, Edit, Watch
 from fixtures.cluster.embedded import EmbeddedUnderTest, reference_engine
+from fixtures.embedded import errors
+from fixtures.embedded.api.context import answer
+from fixtures.embedded.api.http import Response
 from fixtures.embedded.cluster import EmbeddedCluster
 from fixtures.embedded.plugins import Defect
+from fixtures.embedded.ports import ApiError
+from fixtures.embedded.server import Arrival
 from fixtures.embedded.world import World
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig, full_name, labels, uid
@@ -102,6 +109,22 @@ def footprint(cluster: EmbeddedUnderTest) -> dict[str, Any]:
         if "rebalance-conformance" in full_name(obj):
             found[f"pod {full_name(obj)}"] = uid(obj)
     return found
+
+
+def outage(cluster: EmbeddedUnderTest, *, until: float = math.inf, seconds: float = math.inf) -> None:
+    """The API server answers nobody but the cluster itself until then (its own clock), or for so many real seconds; watches are
+    cut.
+    """
+    end = time.monotonic() + seconds
+
+    def intercept(arrival: Arrival) -> Response | None:
+        if cluster.now() >= until or time.monotonic() >= end or not arrival.target.is_resource or arrival.user.name != "admin":
+            return None
+        refusal = ApiError(503, "the API server is shutting down", reason="ServiceUnavailable")
+        return answer(errors.status(refusal), 503)
+
+    cluster.world.server.interceptors.append(intercept)
+    cluster.world.server.end_watches()
 
 
 class Killed(BaseException):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from fixtures.cluster.embedded import EmbeddedUnderTest
 from fixtures.kube.objects import dig
-from fixtures.kube.resources import CRONJOBS
+from fixtures.kube.resources import CRONJOBS, LEASES
 from fixtures.scenario import lock
 from fixtures.scenario.restore import restore
 from tests.scenario import cases
@@ -67,6 +70,59 @@ def test_killed_after_a_write_and_restored_by_the_file(acp: EmbeddedUnderTest, t
     assert cases.footprint(acp) == before, writes[-1]
     if at < WRITES:
         assert acp.now() - begun > 60, "a run that may be alive is waited for"
+
+
+class Disturbed(Mortal):
+    """Something happens right after the ``at``-th write; the process lives on."""
+
+    def __init__(self, inner: EmbeddedUnderTest, at: int, happens: Callable[[], None]) -> None:
+        super().__init__(inner, at, after=True)
+        object.__setattr__(self, "_happens", happens)
+
+    def _die(self) -> None:
+        self._happens()
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("at", range(1, 36, 3))
+def test_interrupted_after_a_write_it_rolls_back_by_itself(acp: EmbeddedUnderTest, tmp_path: Path, at: int) -> None:
+    before = cases.footprint(acp)
+    disturbed = Disturbed(acp, at, interrupt)
+    play = cases.scenario(disturbed, tmp_path, f"i{at}")
+    with contextlib.suppress(KeyboardInterrupt):  # none when it came during roll-back, which is not disturbed
+        play.play()
+    assert play.record.rollback.done, (disturbed.writes[at - 1], play.record.rollback)
+    assert cases.footprint(acp) == before, disturbed.writes[at - 1]
+
+
+@pytest.mark.parametrize("at", range(1, 36, 4))
+def test_a_lease_lost_after_a_write_ends_in_a_clean_roll_back(acp: EmbeddedUnderTest, tmp_path: Path, at: int) -> None:
+    before = cases.footprint(acp)
+
+    def lose() -> None:
+        acp.world.store.delete(LEASES, cases.NS, lock.NAME)
+
+    disturbed = Disturbed(acp, at, lose)
+    record = cases.scenario(disturbed, tmp_path, f"l{at}").play()
+    assert record.rollback.done, (disturbed.writes[at - 1], record.rollback)
+    assert cases.footprint(acp) == before, disturbed.writes[at - 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", range(2, 36, 6))
+def test_an_api_server_lost_for_a_while_after_a_write_leaves_nothing(tmp_path: Path, at: int) -> None:
+    cluster = cases.start()
+    try:
+        before = cases.footprint(cluster)
+        disturbed = Disturbed(cluster, at, lambda: cases.outage(cluster, seconds=1.0))
+        record = cases.scenario(disturbed, tmp_path, f"o{at}").play()
+        assert record.rollback.done, (disturbed.writes[at - 1], record.stopped_because, record.rollback)
+        assert cases.footprint(cluster) == before, disturbed.writes[at - 1]
+    finally:
+        cluster.close()
 
 
 FLAVOURS: dict[str, tuple[dict[str, Any], str]] = {

@@ -13,10 +13,6 @@ import pytest
 from fixtures.cluster.api import Cluster, Edit, Verb
 from fixtures.cluster.client import KubeCluster
 from fixtures.cluster.embedded import EmbeddedUnderTest, client_of
-from fixtures.embedded import errors
-from fixtures.embedded.api.context import answer
-from fixtures.embedded.ports import ApiError
-from fixtures.embedded.server import Arrival
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig, labels, name
 from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, LEASES, NAMESPACES, RESOURCEPATCHES, VMIS, VMS
@@ -250,28 +246,11 @@ def test_a_lock_taken_over_leaves_everything_to_the_taker(acp: EmbeddedUnderTest
     assert cases.footprint(acp) == before
 
 
-def outage(cluster: EmbeddedUnderTest, *, ends: Callable[[], bool]) -> None:
-    def intercept(arrival: Arrival) -> Any:
-        if ends() or not arrival.target.is_resource or arrival.user.name != "admin":
-            return None
-        refusal = ApiError(503, "the API server is shutting down", reason="ServiceUnavailable")
-        return answer(errors.status(refusal), 503)
-
-    cluster.world.server.interceptors.append(intercept)
-    cluster.world.server.end_watches()
-
-
 @pytest.mark.slow
 def test_an_api_server_lost_for_a_minute_delays_the_roll_back(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
     before = cases.footprint(acp)
-    until = acp.now() + 1e9
-
-    def lose() -> None:
-        nonlocal until
-        until = acp.now() + 60
-        outage(acp, ends=lambda: acp.now() >= until)
-
-    record = cases.scenario(acp, tmp_path, engine=at_first_cycle(lose)).play()
+    lose = at_first_cycle(lambda: cases.outage(acp, until=acp.now() + 60))
+    record = cases.scenario(acp, tmp_path, engine=lose).play()
     assert record.reached < Reached.BALANCED
     assert record.rollback.done, record.rollback
     assert cases.footprint(acp) == before
@@ -280,13 +259,13 @@ def test_an_api_server_lost_for_a_minute_delays_the_roll_back(acp: EmbeddedUnder
 @pytest.mark.slow
 def test_an_api_server_lost_for_good_is_said_loudly_and_restored_later(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
     before = cases.footprint(acp)
-    back = False
-    record = cases.scenario(acp, tmp_path, engine=at_first_cycle(lambda: outage(acp, ends=lambda: back))).play()
+    lose = at_first_cycle(lambda: cases.outage(acp, until=acp.now() + 1e6))
+    record = cases.scenario(acp, tmp_path, engine=lose).play()
     assert not record.rollback.done
     told = not_restored(record)
     assert any("policy: 503" in t for t in told)
     assert any("still stopped" in t for t in told)
-    back = True
+    acp.world.server.interceptors.clear()
     assert restore(acp, cases.NS, tmp_path, force=True).done
     assert cases.footprint(acp) == before
 
