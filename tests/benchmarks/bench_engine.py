@@ -1,4 +1,4 @@
-"""Figures of the engine as a whole process: ``python tests/benchmarks/bench_engine.py [--against DESCHEDULER]``. It asserts nothing.
+"""Figures of the engine as a whole process: ``python tests/benchmarks/bench_engine.py [--against DESCHEDULER]``; asserts nothing.
 
 One-shot cycles over the embedded API server, which runs in a process of its own so that its work does not count. Nodes carry
 30 launcher Pods each, half of them far too many; the server refuses evictions as KubeVirt does, so no run changes
@@ -85,7 +85,13 @@ def launcher(name: str, on: str, cpu: str) -> dict[str, Any]:
     """A Pod with the parts and about the size of a virt-launcher."""
     labels = {"kubevirt.io": "virt-launcher", "vm.kubevirt.io/name": name, "app": "bench", "kubevirt.io/nodeName": on}
     annotations = {"kubevirt.io/domain": name, "descheduler.alpha.kubernetes.io/request-evict-only": ""}
-    owner = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": name, "uid": f"uid-{name}", "controller": True}
+    owner = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "name": name,
+        "uid": f"uid-{name}",
+        "controller": True,
+    }
     requests = {"cpu": cpu, "memory": "817889280", "ephemeral-storage": "50M", "devices.kubevirt.io/kvm": "1"}
     mounts = [{"name": f"volume-{n}", "mountPath": f"/var/run/kubevirt/{n}"} for n in range(7)]
     command = ["/usr/bin/virt-launcher-monitor", "--qemu-timeout", "331s", "--name", name, "--namespace", "default"]
@@ -95,7 +101,9 @@ def launcher(name: str, on: str, cpu: str) -> dict[str, Any]:
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
     }  # fmt: skip
     volumes = [{"name": f"volume-{n}", "emptyDir": {}} for n in range(7)]
-    tolerations = [{"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": "NoExecute"} for k in ("not-ready", "unreachable")]
+    tolerations = [
+        {"key": f"node.kubernetes.io/{k}", "operator": "Exists", "effect": "NoExecute"} for k in ("not-ready", "unreachable")
+    ]
     times = {"startTime": "2026-01-02T03:04:05Z", "conditions": [{"type": "Ready", "status": "True"}]}
     return {
         "metadata": {"name": name, "labels": labels, "annotations": annotations, "ownerReferences": [owner]},
@@ -141,7 +149,12 @@ def benchmark(nodes: int, against: str | None, json_only: bool, fit: bool) -> No
             report(f"rebalance-engine, {'JSON' if json_only else 'protobuf'}", nodes, engine, PYTHONPATH=str(ROOT))
             if against:
                 real = [against, *flags, "--secure-port=0"]
-                report(f"descheduler, {'JSON lists' if json_only else 'protobuf lists'}", nodes, real, KUBE_FEATURE_WatchListClient="false")
+                report(
+                    f"descheduler, {'JSON lists' if json_only else 'protobuf lists'}",
+                    nodes,
+                    real,
+                    KUBE_FEATURE_WatchListClient="false",
+                )
                 if not json_only:
                     report("descheduler, WatchList (JSON)", nodes, real)
         finally:
@@ -154,7 +167,10 @@ def main() -> None:
     parser.add_argument("--against", metavar="DESCHEDULER", help="a real descheduler to run on the same server")
     parser.add_argument("--nodes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--fit", action="store_true", help="with nodeFit, whose cost in the original grows with Pods times nodes")
-    parser.add_argument("--json", action="store_true", help="only JSON")
+    parser.add_argument(
+        "--forms", nargs="*", default=("protobuf", "json"), choices=("protobuf", "json"), help="what the server has"
+    )
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
@@ -163,8 +179,8 @@ def main() -> None:
     sys.stdout.write(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
     sys.stdout.write(f"{'nodes':>6} {'Pods':>7}  {'':<34}{'wall':>8}   {'CPU':>8}   {'memory':>11}\n")
     for nodes in given.nodes:
-        for json_only in (True,) if given.json else (False, True):
-            benchmark(nodes, given.against, json_only, given.fit)
+        for form in given.forms:
+            benchmark(nodes, given.against, form == "json", given.fit)
     sys.stdout.write(f"load {os.getloadavg()[0]:.1f}\n")
 
 

@@ -165,7 +165,8 @@ def test_what_real_objects_lack() -> None:
 
 
 def test_an_empty_list() -> None:
-    assert protobuf.page(encoded("Pod", []), "Pod") == ([], "77", "")
+    items, version, more = protobuf.page(encoded("Pod", []), "Pod")
+    assert (list(items), version, more) == ([], "77", "")
 
 
 @given(st.binary(max_size=200))
@@ -173,7 +174,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for body in (data, protobuf.MAGIC + data, protobuf.MAGIC + part(2, part(2, data))):
         for kind in ("Pod", "Node"):
             try:
-                protobuf.page(body, kind)
+                list(protobuf.page(body, kind)[0])
             except ValueError as refusal:
                 if not str(refusal):
                     pytest.fail("an error without words")
@@ -195,7 +196,7 @@ def test_the_client_asks_for_it_and_reads_it() -> None:
         client = Client(Access(f"http://127.0.0.1:{server.server_address[1]}"))
         page = client.page(PODS, limit=5)
         assert isinstance(page, Page)
-        assert (page.items[0]["metadata"]["name"], page.version, page.more) == ("virt-launcher-vm-a-nhg49", "77", "t")
+        assert (next(iter(page.items))["metadata"]["name"], page.version, page.more) == ("virt-launcher-vm-a-nhg49", "77", "t")
         assert handler.seen[0]["Accept"] == "application/vnd.kubernetes.protobuf, application/json"
         handler.body = protobuf.MAGIC + part(2, b"\xff\xff\xff")
         with pytest.raises(NoAnswerError, match="cannot be read"):

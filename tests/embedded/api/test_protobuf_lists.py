@@ -99,8 +99,9 @@ def test_pages_of_a_list(server: ApiServer, engine: Client, pod: Any) -> None:
     while True:
         found = engine.page(PODS, limit=2, token=token)
         assert isinstance(found, Page)
-        names += [item["metadata"]["name"] for item in found.items]
-        sizes.append(len(found.items))
+        these = [item["metadata"]["name"] for item in found.items]
+        names += these
+        sizes.append(len(these))
         token = found.more
         if not token:
             break
@@ -113,7 +114,7 @@ def test_an_object_that_changed_is_encoded_anew(server: ApiServer, engine: Clien
     server.store.edit(PODS, "default", "p", lambda o: o["metadata"].update(labels={"new": "yes"}))
     found = engine.page(PODS, limit=5)
     assert isinstance(found, Page)
-    assert found.items[0]["metadata"]["labels"] == {"new": "yes"}
+    assert next(iter(found.items))["metadata"]["labels"] == {"new": "yes"}
 
 
 PODS_PATH, NODES_PATH = "/api/v1/pods", "/api/v1/nodes"
