@@ -166,3 +166,10 @@ def test_selectors_and_counts_apply(server: ApiServer, http: Http, pod: Any) -> 
     assert names("labelSelector=odd%3D0") == ["p0", "p2"]
     assert names("fieldSelector=metadata.name%3Dp1") == ["p1"]
     assert names("labelSelector=odd%3D7") == []
+
+
+def test_a_list_out_of_the_watch_cache_has_no_pages(server: ApiServer, http: Http, pod: Any) -> None:
+    for n in range(3):
+        server.store.create(PODS, pod(f"p{n}"))
+    for query, size in (("limit=2&resourceVersion=0", 3), ("limit=2", 2)):
+        assert len(http("GET", f"{PODS_PATH}?{query}")[1]["items"]) == size
