@@ -20,7 +20,9 @@ def test_every_version_is_known(versions: VersionMatrix, evidence: Attach) -> No
     evidence("combination", "verified combinations", versions.combination)
     missing = [r for r in versions.unknown if r.product != KUBELET]
     nameless = [f"{r.product} ({r.read_from})" for r in missing if r.installed is Presence.PRESENT]
-    assert not nameless, f"version unknown: {'; '.join(nameless)}; give it with --record product=version"
+    assert not nameless, f"version unknown: {'; '.join(nameless)}; give it with --record, such as --record=acp=4.4"
     unseen = [f"{r.product} ({r.read_from})" for r in missing if r.installed is not Presence.PRESENT]
     if unseen:
-        inconclusive(f"whether these are installed is unknown: {'; '.join(unseen)}; give a version with --record product=version")
+        inconclusive(
+            f"whether these are installed is unknown: {'; '.join(unseen)}; give a version with --record, such as --record=acp=4.4"
+        )

@@ -112,7 +112,7 @@ def test_a_missing_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (kubeconfig(None), "cluster 'c1' of kubeconfig"),
         (kubeconfig("ftp://h"), "server is 'ftp://h', wanted https://HOST:PORT"),
         ({**kubeconfig("https://h"), "clusters": []}, "names the cluster 'c1'; known clusters: (none)"),
-        ({**kubeconfig("https://h"), "users": 5}, "cannot be used"),
+        ({**kubeconfig("https://h"), "users": 5}, "names the user 'alice'; known users: (none)"),
         (kubeconfig("https://h", **{"certificate-authority": "/nowhere/ca.crt"}), "/nowhere/ca.crt"),
     ],
 )
