@@ -112,19 +112,23 @@ def footprint(cluster: EmbeddedUnderTest) -> dict[str, Any]:
 
 
 def outage(cluster: EmbeddedUnderTest, *, until: float = math.inf, seconds: float = math.inf) -> None:
-    """The API server answers nobody but the cluster itself until then (its own clock), or for so many real seconds; watches are
-    cut.
+    """The API server answers nobody but the cluster itself until then (its own clock), or for so many real seconds.
+
+    Open watches are cut by the real outage only: virtual time stands still until they have caught up.
     """
-    end = time.monotonic() + seconds
+    end, real = time.monotonic() + seconds, seconds < math.inf
 
     def intercept(arrival: Arrival) -> Response | None:
+        if not real and arrival.target.verb == "watch":
+            return None
         if cluster.now() >= until or time.monotonic() >= end or not arrival.target.is_resource or arrival.user.name != "admin":
             return None
         refusal = ApiError(503, "the API server is shutting down", reason="ServiceUnavailable")
         return answer(errors.status(refusal), 503)
 
     cluster.world.server.interceptors.append(intercept)
-    cluster.world.server.end_watches()
+    if real:
+        cluster.world.server.end_watches()
 
 
 class Killed(BaseException):
