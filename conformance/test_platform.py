@@ -42,9 +42,14 @@ def _other_line_renders(package: str, installation: Installation) -> bool:
 
 def _ours(modules: ModulesFound, installation: Installation) -> Module:
     """The one about this cluster: there is one per cluster, and of several only the installed package can tell."""
-    packages = {labels(w.object).get(VERSION_LABEL, "") for w in installation.consumers.all} - {""}
-    fitting = [m for package in packages for m in modules.of_package(package)] or list(modules.modules)
+    fitting = modules.about(labels(w.object).get(VERSION_LABEL, "") for w in installation.consumers.all)
+    named = ", ".join(f"{m.where} ({m.cluster or 'no cluster'}, {m.version})" for m in fitting or modules.modules)
+    assert fitting, (
+        f"the cluster's address calls it {modules.here}, and no ModuleInfo of the descheduler names that; there are: {named}"
+    )
     if len(fitting) > 1:
-        names = ", ".join(f"{m.where} ({m.cluster or 'no cluster'}, {m.version})" for m in fitting)
-        inconclusive(f"several ModuleInfos may be about this cluster: {names}; nothing on a workload cluster tells its name")
+        inconclusive(
+            f"several ModuleInfos may be about this cluster: {named}; use a kubeconfig whose server is the platform's address "
+            "https://PLATFORM/kubernetes/CLUSTER, which names it"
+        )
     return fitting[0]

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import trustme
 import yaml
 
+from fixtures import about
 from fixtures.checks import Impact
 from fixtures.cluster.api import Cap
 from fixtures.cluster.embedded import EmbeddedUnderTest
@@ -22,7 +24,7 @@ from fixtures.cluster.live import capabilities, connect_live
 from fixtures.embedded.cluster import EmbeddedCluster
 from fixtures.kube.resources import NAMESPACES
 from fixtures.options import Settings, UsageError
-from tests.cluster.fake import CUT, Answer, FakeServer, status
+from tests.cluster.fake import CUT, Answer, FakeServer, serving, status
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +92,54 @@ def test_allow_bounds_what_is_sent() -> None:
     assert capabilities(Impact.DISRUPTIVE) == {Cap.READ, Cap.DRYRUN, Cap.WRITE, Cap.ENGINE}
 
 
+@pytest.fixture
+def beside() -> Iterator[FakeServer]:
+    with serving() as running:
+        yield running
+
+
+def global_file(tmp_path: Path, content: Any) -> Path:
+    file = tmp_path / "global"
+    file.write_text(yaml.safe_dump(content))
+    return file
+
+
+def test_a_global_cluster_is_asked_by_the_same_agent_read_only_and_at_the_runs_cost(
+    server: FakeServer, beside: FakeServer, tmp_path: Path
+) -> None:
+    server.on("GET", "/version", {})
+    beside.on("GET", "/version", {})
+    given = settings(tmp_path, kubeconfig(server.url), allow=Impact.DISRUPTIVE)
+    cluster = connect_live(replace(given, global_kubeconfig=global_file(tmp_path, kubeconfig(beside.url))))
+    assert cluster.global_cluster is not None
+    assert cluster.global_cluster.can == {Cap.READ}
+    cluster.asking = "ACP-1"
+    cluster.global_cluster.version()
+    assert beside.requests[-1].headers["User-Agent"] == f"vm-rebalance-conformance/{about.version()} (ACP-1)"
+    assert (len(server.requests), len(beside.requests), cluster.cost.requests) == (1, 2, 3)
+    cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({**kubeconfig("https://h"), "clusters": []}, "names the cluster 'c1'; known clusters: (none)"),
+        (
+            {**kubeconfig("https://h"), "current-context": None},
+            "has no current-context; set it in the file to one of these: lost, prod",
+        ),
+        (kubeconfig("http://127.0.0.1:1"), "no answer from alice@http://127.0.0.1:1 to GET /version: connection refused"),
+    ],
+)
+def test_a_global_cluster_that_cannot_be_asked_is_named_by_its_option(
+    server: FakeServer, tmp_path: Path, content: Any, says: str
+) -> None:
+    server.on("GET", "/version", {})
+    text = complaint(replace(settings(tmp_path, kubeconfig(server.url)), global_kubeconfig=global_file(tmp_path, content)))
+    assert text.startswith("--global-kubeconfig: ")
+    assert says in text
+
+
 def test_a_missing_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"--cluster-kubeconfig={tmp_path}/none does not exist" in complaint(Settings(cluster_kubeconfig=tmp_path / "none"))
     assert "~/.kube/config does not exist; give --cluster-kubeconfig=FILE or set KUBECONFIG" in complaint(Settings())
@@ -100,24 +150,42 @@ def test_a_missing_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("a: b\nc: [1,\n", "line 3 is not YAML"),
+        ("a: b\nc: [1,\n", "config is not YAML: expected the node content, but found '<stream end>' in line 3, column 1"),
+        ("a: " + "[" * 3000, "is not YAML: it is nested too deeply to be read"),
         ("", "is empty, wanted a mapping with clusters"),
         ("- a", "is a list, wanted a mapping"),
-        ("just text", "is a str, wanted a mapping"),
+        ("just text", "is a text, wanted a mapping"),
         ("\x00\x01", "is not YAML"),
         ("a: 1", "has no current-context; choose one with --context: (none)"),
         ({**kubeconfig("https://h"), "current-context": ""}, "has no current-context; choose one with --context: lost, prod"),
         ({**kubeconfig("https://h"), "current-context": "gone"}, "current-context 'gone' does not exist"),
-        ({**kubeconfig("https://h"), "contexts": "prod"}, "known contexts: (none)"),
+        ({**kubeconfig("https://h"), "contexts": "prod"}, "config: contexts is a text, wanted a list of entries with a name"),
+        ({**kubeconfig("https://h"), "clusters": 5}, "config: clusters is a number, wanted a list of entries with a name"),
         (kubeconfig(None), "cluster 'c1' of kubeconfig"),
         (kubeconfig("ftp://h"), "server is 'ftp://h', wanted https://HOST:PORT"),
         ({**kubeconfig("https://h"), "clusters": []}, "names the cluster 'c1'; known clusters: (none)"),
-        ({**kubeconfig("https://h"), "users": 5}, "names the user 'alice'; known users: (none)"),
+        ({**kubeconfig("https://h"), "users": None}, "names the user 'alice'; known users: (none)"),
         (kubeconfig("https://h", **{"certificate-authority": "/nowhere/ca.crt"}), "/nowhere/ca.crt"),
+        (
+            kubeconfig("https://h", **{"certificate-authority-data": "%%%"}),
+            "cluster 'c1' of kubeconfig {}: certificate-authority-data is not base64 (",
+        ),
+        (
+            kubeconfig("https://h", **{"certificate-authority-data": "aGVsbG8="}),
+            "certificate-authority-data is base64 of something that is no PEM text, wanted a PEM text in base64 on one line",
+        ),
+        (
+            {**kubeconfig("https://h"), "users": [{"name": "alice", "user": {"client-key-data": "secret-token!"}}]},
+            "user 'alice' of kubeconfig {}: client-key-data is not base64 (",
+        ),
+        (
+            {**kubeconfig("https://h"), "users": [{"name": "alice", "user": {"client-certificate-data": 5}}]},
+            "client-certificate-data is a number, wanted a PEM text",
+        ),
     ],
 )
 def test_a_broken_kubeconfig(tmp_path: Path, content: Any, says: str) -> None:
-    assert says in complaint(settings(tmp_path, content))
+    assert says.replace("{}", str(tmp_path / "config")) in complaint(settings(tmp_path, content))
 
 
 def test_an_unknown_context_lists_the_known_ones(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from fixtures.cluster.discover import (
     served_versions,
 )
 from fixtures.cluster.discover import versions as found_versions
+from fixtures.cluster.discover.moduleinfo import find_modules
 from fixtures.cluster.embedded import EmbeddedUnderTest, start_embedded
 from fixtures.kube.resources import Obj
 from fixtures.option_values import EmbeddedSpec
@@ -390,17 +391,30 @@ def test_an_image_by_digest_and_no_labels() -> None:
 
 
 def module_info(name: str, version: str) -> Obj:
-    labels = {"cpaas.io/module-name": "descheduler"}
+    labels = {"cpaas.io/module-name": "descheduler", "cpaas.io/cluster-name": name}
     meta = {"name": name, "labels": labels}
     return {"apiVersion": "cluster.alauda.io/v1alpha1", "kind": "ModuleInfo", "metadata": meta, "spec": {"version": version}}
 
 
-def test_module_infos_count_when_they_agree() -> None:
+@pytest.mark.parametrize(
+    ("versions", "address", "package"),
+    [
+        ({"a": "v0.36.0-5", "b": "v0.36.0-5"}, "https://10.0.0.1:6443", "v0.36.0-5"),
+        ({"a": "v0.36.0-5", "b": "v0.36.0-4"}, "https://10.0.0.1:6443", "0.36.0"),
+        ({"a": "v0.36.0-5", "b": "v0.36.0-4"}, "me@https://acp.example/kubernetes/b", "v0.36.0-4"),
+        ({"a": "v0.36.0-5", "b": "v0.36.0-5"}, "me@https://acp.example/kubernetes/c/", "0.36.0"),
+    ],
+)
+def test_module_infos_count_when_they_agree_or_the_address_names_one(versions: dict[str, str], address: str, package: str) -> None:
     here = of(Paper(*load("chart-cronjob.yaml")))
-    agreed = of(Paper(module_info("a", "v0.36.0-5"), module_info("b", "v0.36.0-5")))
-    assert find_versions(here, {}, global_cluster=agreed)["descheduler package"].value == "v0.36.0-5"
-    split = of(Paper(module_info("a", "v0.36.0-5"), module_info("b", "v0.36.0-4")))
-    assert find_versions(here, {}, global_cluster=split)["descheduler package"].value == "0.36.0"
+    modules = find_modules(of(Paper(*(module_info(*m) for m in versions.items()))), address)
+    assert find_versions(here, {}, modules=modules)["descheduler package"].value == package
+
+
+def test_a_cluster_without_module_info_is_no_global_cluster() -> None:
+    found = find_modules(of(Paper()))
+    assert found.probe.presence is Presence.UNKNOWN
+    assert found.probe.evidence.startswith("tester@paper is no global cluster, it serves no ModuleInfo")
 
 
 @pytest.fixture(scope="module")
@@ -411,7 +425,9 @@ def embedded() -> Any:
 
 
 def test_the_embedded_default_is_the_verified_combination(embedded: EmbeddedUnderTest) -> None:
-    found = find_versions(embedded, {}, global_cluster=embedded.global_cluster)
+    beside = embedded.global_cluster
+    assert beside is not None
+    found = find_versions(embedded, {}, global_cluster=beside, modules=find_modules(beside))
     assert found.verified is not None
     assert not found.unknown
     assert found.combination.endswith("verified combination")

@@ -78,7 +78,7 @@ POLICIES = {
     "binary": (b"\xff\xfe\x00", "not UTF-8 text (byte 0)"),
     "python tag": (b"!!python/object/apply:os.system [id]", "not YAML: "),
     "large": (b"a: " + b"x" * (1 << 20), "larger than 1 MiB"),
-    "deep": (b"a: " + b"[" * 3000, "not usable YAML: RecursionError"),
+    "deep": (b"a: " + b"[" * 3000, "not YAML: it is nested too deeply to be read"),
 }
 
 
