@@ -12,9 +12,10 @@ from fixtures.cluster.discover.enginepolicy import release_of
 from fixtures.cluster.discover.installation import ConsumersFound, Installation
 from fixtures.cluster.discover.policydoc import PolicyDoc
 from fixtures.cluster.discover.rbac import ADMIN, Rbac, account
-from fixtures.cluster.discover.rendering import Patches, foreign_managers, patched_arguments, schedule_problem
+from fixtures.cluster.discover.rendering import Patches, foreign_managers, patched_arguments
 from fixtures.cluster.discover.versions import IMAGE, PACKAGE, VersionMatrix
 from fixtures.cluster.discover.workload import DeschedulerWorkload, Flavour
+from fixtures.kube import schedules
 from fixtures.kube.descheduler_flags import BACKGROUND
 from fixtures.kube.objects import dig
 from fixtures.kube.resources import KUBEVIRTS
@@ -99,7 +100,7 @@ def test_it_runs_again_and_again_and_never_twice_at_once(consumer: DeschedulerWo
         assert not consumer.suspended, f"{consumer.where}: it is scaled to 0, so nothing is rebalanced"
         return
     schedule = str(dig(consumer.object, "spec", "schedule", default=""))
-    problem = schedule_problem(schedule)
+    problem = schedules.problem(schedule)
     assert not problem, f"{consumer.where}: schedule {schedule!r} starts no run: {problem}"
     policy = dig(consumer.object, "spec", "concurrencyPolicy", default="Allow")
     assert policy in ("Forbid", "Replace"), (

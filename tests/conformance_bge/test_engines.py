@@ -41,9 +41,9 @@ def test_rebalance_engine_passes_as_an_executable(tmp_path: Path) -> None:
     assert "the engine under test is binary" in found.reason("BGE-12")
 
 
-@pytest.mark.parametrize("workload", ["cronjob", "deployment"])
-def test_what_is_installed_passes_and_is_put_back(tmp_path: Path, workload: str) -> None:
-    found = certify(tmp_path, "--check=BGE", "--engine=installed", f"--embedded=workload={workload}")
+@pytest.mark.parametrize("how", ["--embedded=workload=cronjob", "--embedded=workload=deployment", "--engine-wait"])
+def test_what_is_installed_passes_and_is_put_back(tmp_path: Path, how: str) -> None:
+    found = certify(tmp_path, "--check=BGE", "--engine=installed", how)
     assert bge(found) == passed_but(BGE_4="not-selected", BGE_12="not-applicable"), found.output
     assert found.reason("BGE-4") == "it is never run with --engine=installed"
     assert not found.certificate.get("notRestored")

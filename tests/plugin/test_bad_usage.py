@@ -22,6 +22,7 @@ BAD = {
     "binary without a file": (["--engine=binary"], "--engine=binary: needs --engine-binary FILE"),
     "file without binary": (["--engine-binary=pytest.ini"], "not executable"),
     "no such binary": (["--engine=binary", "--engine-binary=none"], "--engine-binary: none: no such file"),
+    "waiting for what is not scheduled": (["--engine-wait"], "--engine-wait: needs --engine=installed (the engine is reference)"),
     "unknown impact": (["--allow=disruptve"], "--allow: 'disruptve' is not known (did you mean disruptive?)"),
     "unknown scope": (["--require=live"], "--require: 'live' is not known"),
     "no id": (["--check=POL2"], "--check: 'POL2' is no check id or area"),

@@ -31,13 +31,14 @@ class Account:
         return what in self.may
 
 
-def spec(impact: Impact) -> Spec:
-    return Spec("POL-1", Level.REQUIRED, impact=impact, source="s")
+def spec(impact: Impact, area: str = "POL") -> Spec:
+    return Spec(f"{area}-1", Level.REQUIRED, impact=impact, source="s")
 
 
-def plan(account: object, *impacts: Impact, consumer: str = "CronJob") -> Outlook:
-    found = [spec(i) for i in impacts]
-    return outlook(found, account, plugin_ns="kube-system", engine="reference", simulated=False, consumer=consumer)
+def plan(account: object, *impacts: Impact, consumer: str = "CronJob", schedule: str = "", area: str = "POL") -> Outlook:
+    found = [spec(i, area) for i in impacts]
+    asked = {"plugin_ns": "kube-system", "engine": "reference", "consumer": consumer, "schedule": schedule}
+    return outlook(found, account, simulated=False, **asked)
 
 
 ALL = {str(p) for file in ("read-only.yaml", "namespaced.yaml", "disruptive.yaml") for p in permissions(file, "kube-system")}
@@ -90,6 +91,16 @@ def test_what_would_change_is_told(impacts: tuple[Impact, ...], consumer: str, w
     told = "\n".join(plan(Account(ALL), *impacts, consumer=consumer).changes)
     assert words in told
     assert ("nothing is created" in told) is (impacts == (Impact.READ_ONLY,))
+
+
+def test_scheduled_runs_are_told_and_take_their_time() -> None:
+    at_once = plan(Account(ALL), Impact.DISRUPTIVE, area="MIG")
+    waiting = plan(Account(ALL), Impact.DISRUPTIVE, area="MIG", schedule="*/30 * * * *")
+    told = "\n".join(waiting.changes)
+    assert "schedule */30 * * * *: resumed for each, suspended again" in told
+    assert "Jobs of the descheduler" in "\n".join(at_once.changes)
+    assert "Jobs of the descheduler" not in told
+    assert waiting.seconds - at_once.seconds == 4 * 1800
 
 
 @pytest.mark.slow

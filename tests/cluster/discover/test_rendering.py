@@ -1,4 +1,4 @@
-"""Schedules, ResourcePatches and field managers: whether the consumer is as rendered."""
+"""ResourcePatches and field managers: whether the consumer is as rendered."""
 
 from __future__ import annotations
 
@@ -8,18 +8,9 @@ import pytest
 
 from fixtures.cluster.api import Presence
 from fixtures.cluster.discover import find_installation
-from fixtures.cluster.discover.rendering import find_patches, foreign_managers, patched_arguments, policy_modified, schedule_problem
+from fixtures.cluster.discover.rendering import find_patches, foreign_managers, patched_arguments, policy_modified
 from fixtures.kube.resources import Obj
 from tests.cluster.paper import Paper, load
-
-
-@pytest.mark.parametrize(
-    ("schedule", "fine"),
-    [("*/2 * * * *", True), ("@hourly", True), ("@every 90s", True), ("0 0 31 2 *", False), ("* * * *", False), ("", False),
-     ("* * * * * *", False), ("61 * * * *", False), ("@every 0s", False), ("@every soon", False), ("@reboot", False)],
-)  # fmt: skip
-def test_schedules_that_never_start_a_run_are_told(schedule: str, fine: bool) -> None:
-    assert (schedule_problem(schedule) == "") is fine
 
 
 def patch(path: str, *, kind: str = "CronJob", ns: str = "descheduler", name: str = "descheduler") -> Obj:

@@ -78,10 +78,36 @@ def test_waiting_for_the_next_scheduled_run(cluster: EmbeddedUnderTest, cronjob:
     assert "cronjob.kubernetes.io/instantiate" not in after[0]["metadata"]["annotations"]
 
 
-def test_waiting_for_a_run_that_never_comes(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
+def test_what_somebody_else_suspended_is_not_resumed(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
     workload = suspended(cluster, cronjob)
-    with pytest.raises(EngineTrouble, match=r"no new Job within 300 s \(is it suspended\?\)"):
-        InstalledEngine(cluster, workload, wait=True, within=300).cycle(None)
+    with pytest.raises(EngineTrouble, match="is suspended, so no run is scheduled"):
+        InstalledEngine(cluster, workload, wait=True).cycle(None)
+
+
+def test_what_was_suspended_for_our_sake_is_resumed_until_its_next_run_has_started(
+    cluster: EmbeddedUnderTest, cronjob: Obj
+) -> None:
+    cluster.elapse(150)  # a scheduled run is over, the next one is due
+    workload = suspended(cluster, cronjob)
+    cluster.journal = Journal()
+    watch = cluster.watch(JOBS, ns=NS)
+    before = {j["metadata"]["uid"] for j in watch.objects}
+    engine = InstalledEngine(cluster, workload, wait=True, resume=True)
+    reports = [engine.cycle(None), engine.cycle(None)]
+    assert [r.exit_code for r in reports] == [0, 0]
+    assert [edit.body for edit in cluster.journal.written] == [{"spec": {"suspend": s}} for s in (False, True, False, True)]
+    cluster.elapse(600)
+    made = {e.object["metadata"]["uid"]: e.object for e in watch.events if e.object["metadata"]["uid"] not in before}
+    assert len(made) == 2
+    assert all("cronjob.kubernetes.io/instantiate" not in j["metadata"]["annotations"] for j in made.values())
+
+
+def test_a_schedule_that_brings_no_run_is_said_before_anything_is_resumed(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
+    workload = changed(cluster, cronjob, {"spec": {"suspend": True, "schedule": "0 0 31 2 *"}})
+    cluster.journal = Journal()
+    with pytest.raises(EngineTrouble, match=r"schedule '0 0 31 2 \*' starts no run"):
+        InstalledEngine(cluster, workload, wait=True, resume=True).cycle(None)
+    assert cluster.journal.written == []
 
 
 def test_a_policy_that_does_not_start_is_a_report_with_the_fatal_text(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
@@ -107,7 +133,7 @@ def test_the_right_container_of_several(cluster: EmbeddedUnderTest, cronjob: Obj
     beside = {"name": "proxy", "image": "registry.example/proxy:1", "command": ["/proxy"]}
     workload = copy.deepcopy(workload)
     workload["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"].insert(0, beside)
-    assert InstalledEngine(cluster, workload)._engine == "descheduler"
+    assert InstalledEngine(cluster, workload).runs.engine == "descheduler"
 
 
 def test_several_containers_that_could_all_be_it(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
