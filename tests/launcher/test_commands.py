@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from fixtures.launcher import commands
 from fixtures.launcher.__main__ import main
+from fixtures.report import catalogue
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +41,34 @@ def test_run_works_from_any_directory_and_paths_after_a_space_do_not_move_the_ro
     assert done.returncode == 4
     assert "policy.yaml: holds a str where a mapping (key: value) is wanted" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["fixtures.py", "policy.yaml"]
+
+
+def listed(capsys, *args):
+    assert main(["checks", *args, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_catalogue_is_listed_without_a_cluster(capsys):
+    found = listed(capsys)
+    assert [e["id"] for e in found] == [e.spec.id for e in catalogue.load()]
+    assert all(e["says"] and e["source"] for e in found)
+    assert main(["checks"]) == 0
+    out = capsys.readouterr().out
+    assert f"what it asserts ({len(found)} checks)" in out
+    assert all(f"\n{e['id']} " in out for e in found)
+
+
+def test_the_catalogue_is_filtered_by_id_area_level_and_impact(capsys):
+    assert [e["id"] for e in listed(capsys, "mig-3", "EVR")] == ["EVR-1", "MIG-3"]
+    assert {e["impact"] for e in listed(capsys, "--impact=dry-run")} == {"dry-run"}
+    assert [e["id"] for e in listed(capsys, "POL", "--level=required")] == ["POL-1", "POL-2", "POL-3", "POL-4", "POL-5", "POL-7"]
+    rule = next(e["level"] for e in listed(capsys, "POL-4"))
+    assert rule == "required on ACP, else recommended"
+
+
+def test_a_check_that_does_not_exist_is_not_listed(capsys):
+    assert main(["checks", "POL-99"]) == 4
+    assert "checks: no check 'POL-99' (did you mean POL-9?); known: POL-1, " in capsys.readouterr().err
 
 
 def test_verify_reports_each_file(tmp_path, capsys):

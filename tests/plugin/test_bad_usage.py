@@ -12,6 +12,10 @@ BAD = {
         "--cluster: 'embeded' is not known (did you mean embedded?); known: embedded, live, kind, files",
     ),
     "files without path": (["--cluster=files"], "--cluster=files: needs --manifests PATH"),
+    "files cannot be changed": (
+        ["--cluster=files", "--manifests=.", "--allow=disruptive"],
+        "--allow=disruptive: files can only be read; leave it out with --cluster=files",
+    ),
     "path without files": (["--manifests=."], "--manifests: not with --cluster=embedded; only with --cluster=files"),
     "no such path": (["--cluster=files", "--manifests=nowhere"], "--manifests: nowhere: no such file or directory"),
     "nothing after embedded": (["--embedded="], "--embedded: is empty; leave the option out, or give it a value"),

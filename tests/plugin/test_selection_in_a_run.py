@@ -98,6 +98,27 @@ def test_plan_prints_both_sides_runs_nothing_and_exits_0(project):
     assert project.left == {"opened", "closed"}
 
 
+def test_a_selection_of_nothing_says_which_option_lets_it_run(project):
+    project.cluster(source="live").checks(MIXED)
+    result = project.run("--cluster=live", "--check=MIG,BGE-2")
+    assert result.ret == 4
+    assert result.stderr.str().strip() == (
+        "ERROR: --check=MIG,BGE-2: nothing is left to run (BGE-2: its impact is namespaced, --allow=read-only stops before that; "
+        "MIG-1: its impact is disruptive, --allow=read-only stops before that); --allow=disruptive lets them run"
+    )
+    assert project.left == set()
+    assert project.run("--cluster=live", "--check=MIG", "--plan").ret == 0
+
+
+def test_some_checks_alone_are_told_to_certify_nothing(project):
+    result = project.checks(MIXED).run("--check=POL-10")
+    assert result.ret == 5
+    out = " ".join(result.stdout.str().split())
+    assert "- POL-2, REN-2, INT-1 did not run (not selected: --check=POL-10 does not name it)" in out
+    assert "A run without POL-2, REN-2, INT-1 certifies nothing, however its checks came out; select these too" in out
+    assert "A run without POL-2, REN-2, INT-1" in (project.path / "results" / "summary.md").read_text()
+
+
 def test_collect_only_opens_no_cluster(project):
     result = project.checks(MIXED).run("--collect-only", "-q")
     assert result.ret == 0
