@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -13,22 +11,15 @@ import yaml
 
 from fixtures.checks import Status
 from fixtures.report.files import write
-from fixtures.report.schema import schema, text
+from fixtures.report.schema import schema
 from fixtures.report.wire import to_wire, to_yaml
 from tests.report.samples import certificate, evidence_of, row
-
-PUBLISHED = Path(__file__).parents[2] / "docs/report.schema.json"
 
 
 @pytest.fixture(scope="module")
 def validator():
     jsonschema.Draft202012Validator.check_schema(schema())
     return jsonschema.Draft202012Validator(schema())
-
-
-def test_the_published_schema_is_the_current_one():
-    assert PUBLISHED.read_text(encoding="utf-8") == text(), "run python -m fixtures.report.schema > docs/report.schema.json"
-    assert json.loads(text()) == schema()
 
 
 @pytest.mark.parametrize("source", ["embedded", "live", "files"])
