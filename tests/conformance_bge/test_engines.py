@@ -15,6 +15,10 @@ ALL = {f"BGE-{n}" for n in range(1, 14)}
 ENGINE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from fixtures.engine.reference.process import main; sys.exit(main())"
 
 
+#: Looks like a descheduler from outside.
+HELP = "case $1 in --help) echo '--policy-config-file string'; exit 0;; esac"
+
+
 def script(path: Path, body: str, *, interpreter: str = "/bin/sh") -> str:
     path.write_text(f"#!{interpreter}\n{body}\n")
     path.chmod(0o755)
@@ -85,9 +89,15 @@ def test_another_architecture_is_bad_input(tmp_path: Path) -> None:
     assert "another architecture" in found.output
 
 
+def test_a_program_that_is_no_descheduler_is_bad_input(tmp_path: Path) -> None:
+    found = with_binary(tmp_path, script(tmp_path / "engine", "echo hello"))
+    assert found.status == 4
+    assert "engine --help does not tell of --policy-config-file: is this a descheduler? It says: hello" in found.output
+
+
 def test_one_without_the_gate_fails(tmp_path: Path) -> None:
     line = 'E0102 15:04:05.000000       1 run.go:72] "command failed" err="unrecognized feature gate: EvictionsInBackground"'
-    found = with_binary(tmp_path, script(tmp_path / "engine", f"cat <<'END'\n{line}\nEND\nexit 1"))
+    found = with_binary(tmp_path, script(tmp_path / "engine", f"{HELP}\ncat <<'END'\n{line}\nEND\nexit 1"))
     assert bge(found)["BGE-1"] == "failed", found.output
     assert "has no feature gate EvictionsInBackground" in found.reason("BGE-1")
     assert bge(found)["BGE-2"] == "inconclusive"
@@ -98,6 +108,6 @@ def test_one_without_the_gate_fails(tmp_path: Path) -> None:
     [("exit 0", "printed nothing: is this a descheduler?"), ("echo one word; kill -SEGV $$", "was killed by signal SIGSEGV")],
 )
 def test_one_that_says_nothing_or_dies_is_no_evidence(tmp_path: Path, body: str, says: str) -> None:
-    found = with_binary(tmp_path, script(tmp_path / "engine", body))
+    found = with_binary(tmp_path, script(tmp_path / "engine", f"{HELP}\n{body}"))
     assert bge(found)["BGE-1"] == "inconclusive", found.output
     assert says in found.reason("BGE-1")

@@ -208,6 +208,13 @@ def test_nothing_usable_is_one_usage_error(tmp_path: Path) -> None:
         opened(tmp_path / "none")
 
 
+def test_an_empty_archive_is_called_that(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "none.tar.gz", "w:gz"):
+        pass
+    with pytest.raises(UsageError, match=r"in 0 manifests read: none.tar.gz: an archive without any member"):
+        opened(tmp_path / "none.tar.gz")
+
+
 @pytest.mark.parametrize("head", [b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c"])
 def test_other_archives_are_named(head: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(head + b"\0" * 100)

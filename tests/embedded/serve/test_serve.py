@@ -93,8 +93,14 @@ USAGE: dict[str, tuple[list[str], str]] = {
     ),
     "unknown version": (["--kubeconfig-out=kc", "--embedded=kubevirt=0.1"], "--embedded: "),
     "unknown fault": (["--kubeconfig-out=kc", "--fault=node-dawn"], "(did you mean node-down?)"),
-    "bad argument of a fault": (["--kubeconfig-out=kc", "--fault=migration-fails:x"], "takes a number of attempts, got 'x'"),
-    "argument for a fault without": (["--kubeconfig-out=kc", "--fault=node-down:3"], "takes no argument, got '3'"),
+    "bad argument of a fault": (
+        ["--kubeconfig-out=kc", "--fault=migration-fails:x"],
+        "--fault=migration-fails:x: fault 'migration-fails' takes a number of attempts, got 'x'",
+    ),
+    "argument for a fault without": (
+        ["--kubeconfig-out=kc", "--fault=node-down:3"],
+        "--fault=node-down:3: fault 'node-down' takes no argument, got '3'",
+    ),
     "unknown defect": (["--kubeconfig-out=kc", "--defect=gate"], "--defect: 'gate' is not known"),
     "pace": (["--kubeconfig-out=kc", "--pace=0"], "'0' is not a number above 0 and up to 1000"),
     "pace in words": (["--kubeconfig-out=kc", "--pace=fast"], "'fast' is not a number above 0 and up to 1000"),
