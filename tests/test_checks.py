@@ -39,9 +39,8 @@ def spec(id: str, impact: Impact = Impact.READ_ONLY) -> Spec:
 def test_one_more_check_moves_the_verdict_only_as_far_as_its_level_and_outcome_say(level, status):
     wanted = Word.CONFORMANT
     if level is Level.REQUIRED:
-        wanted = {Status.FAILED: Word.NON_CONFORMANT, Status.SKIPPED: Word.PARTIAL, Status.INCONCLUSIVE: Word.PARTIAL}.get(
-            status, Word.CONFORMANT
-        )
+        open_ = dict.fromkeys((Status.SKIPPED, Status.INCONCLUSIVE, Status.QUARANTINED), Word.PARTIAL)
+        wanted = {Status.FAILED: Word.NON_CONFORMANT, **open_}.get(status, Word.CONFORMANT)
     verdict = judge([*CORNERSTONES, Outcome("POL-7", status, "why", level=level)], Scope.SIMULATED)
     assert verdict.word is wanted
     assert verdict.reasons == (() if wanted is Word.CONFORMANT else (f"POL-7 {status.value}: why",))
@@ -54,9 +53,9 @@ def test_the_verdict_over_every_outcome_of_the_cornerstones(pol, ren, int1, scop
     counted = outcomes[:2] if scope is Scope.FILES else outcomes
     if Status.FAILED in (pol, ren, int1):
         wanted = Word.NON_CONFORMANT
-    elif any(o.status is not Status.PASSED for o in counted):
+    elif any(o.status not in (Status.PASSED, Status.QUARANTINED) for o in counted):
         wanted = Word.UNKNOWN
-    elif int1 in (Status.SKIPPED, Status.INCONCLUSIVE):
+    elif int1 in (Status.SKIPPED, Status.INCONCLUSIVE) or Status.QUARANTINED in (pol, ren, int1):
         wanted = Word.PARTIAL
     else:
         wanted = Word.CONFORMANT
@@ -67,6 +66,13 @@ def test_the_verdict_over_every_outcome_of_the_cornerstones(pol, ren, int1, scop
 def test_a_run_in_which_the_suite_broke_is_never_conformant(level):
     broken = Outcome("POL-9", Status.INCONCLUSIVE, "error in the suite", level=level, suite_error=True)
     assert judge([*CORNERSTONES, broken], Scope.SIMULATED).word is Word.PARTIAL
+
+
+def test_an_interrupted_run_is_never_conformant_and_a_failure_in_it_counts():
+    assert judge(CORNERSTONES, Scope.SIMULATED, interrupted=True).reasons == ("the run was interrupted",)
+    assert judge(CORNERSTONES, Scope.SIMULATED, interrupted=True).word is Word.PARTIAL
+    failed = [*CORNERSTONES, Outcome("POL-7", Status.FAILED, "why")]
+    assert judge(failed, Scope.SIMULATED, interrupted=True).word is Word.NON_CONFORMANT
 
 
 @pytest.mark.parametrize(("scope", "required"), list(itertools.product(Scope, Scope)))

@@ -22,7 +22,7 @@ def test_no_option_clashes_with_pytest_kind():
 
 
 def test_every_option_fills_a_setting_and_every_setting_has_an_option():
-    assert {o.target for o in OPTIONS} | {"given"} == {f.name for f in fields(Settings)}
+    assert {o.target for o in OPTIONS} | {"given", "quarantine"} == {f.name for f in fields(Settings)}
     assert len({o.name for o in OPTIONS}) == len(OPTIONS)
 
 

@@ -115,6 +115,40 @@ CONFIGS = {
     "config in config": ("config: x", "'config' is no option"),
     "not yaml": ("a: [", "not YAML"),
     "number as key": ("7: x", "'7' is no option"),
+    "misspelt quarantine": ("quarantne: []", "'quarantne' is no option (did you mean quarantine?)"),
+    "quarantine as mapping": (
+        "quarantine: {POL-2: x}",
+        "quarantine is a mapping where a list is wanted; each entry: wanted {check",
+    ),
+    "entry as text": ("quarantine: [POL-2]", "quarantine[0] is a text; wanted {check: REN-2, ticket"),
+    "unknown key of an entry": (
+        "quarantine: [{check: POL-2, tickt: T-1, until: 2030-01-01}]",
+        "quarantine[0]: 'tickt' is not known (did you mean ticket?)",
+    ),
+    "no ticket": ("quarantine: [{check: POL-2, until: 2030-01-01}]", "quarantine[0]: ticket is missing; wanted"),
+    "empty ticket": ("quarantine: [{check: POL-2, ticket: '', until: 2030-01-01}]", "quarantine[0]: ticket is missing"),
+    "ticket of two lines": (
+        'quarantine: [{check: POL-2, ticket: "a\\nb", until: 2030-01-01}]',
+        "quarantine[0]: ticket is 'a\\nb'; wanted a name or an address of at most 200 characters on one line",
+    ),
+    "no end": ("quarantine: [{check: POL-2, ticket: T-1}]", "quarantine[0]: until is missing; wanted"),
+    "no date": (
+        "quarantine: [{check: POL-2, ticket: T-1, until: soon}]",
+        "quarantine[0]: until is 'soon'; wanted the last day as YYYY-MM-DD",
+    ),
+    "no such day": ("quarantine: [{check: POL-2, ticket: T-1, until: '2030-02-30'}]", "until is '2030-02-30'; wanted the last day"),
+    "quarantined area": (
+        "quarantine: [{check: POL, ticket: T-1, until: 2030-01-01}]",
+        "check is 'POL'; wanted the id of one check",
+    ),
+    "quarantined twice": (
+        "quarantine: [{check: POL-2, ticket: T-1, until: 2030-01-01}, {check: pol-2, ticket: T-2, until: 2030-01-01}]",
+        "quarantine names POL-2 more than once",
+    ),
+    "quarantined check that is none": (
+        "quarantine: [{check: POL-22, ticket: T-1, until: 2030-01-01}]",
+        "--config: c.yaml: quarantine: no check 'POL-22' (did you mean POL-2?); known: POL-2, REN-2, INT-1",
+    ),
 }
 
 

@@ -195,7 +195,26 @@ def test_an_interrupted_run_still_leaves_a_certificate(project):
     result = project.checks(text).run()
     assert result.ret == 2
     assert project.report["verdict"]["word"] == "unknown"
+    assert project.report["interrupted"] is True
+    assert project.row("HCO-1")["reason"] == "interrupted while it ran"
+    assert project.row("INT-1")["reason"] == "the run was interrupted before its turn"
+    result.stdout.fnmatch_lines(["*interrupted: what has no outcome above did not run*"])
     assert (project.path / "closed").exists()
+
+
+def test_a_run_interrupted_after_everything_required_is_partial(project):
+    text = '@check("VER-1", level=Level.RECOMMENDED, impact=RO, source="s")\ndef test_x():\n    "X."\n    raise KeyboardInterrupt\n'
+    result = project.checks(text).run()
+    assert result.ret == 2
+    assert project.report["verdict"]["reasons"] == ["the run was interrupted"]
+    assert project.report["verdict"]["word"] == "partial"
+
+
+def test_a_run_interrupted_while_it_connects_says_so_and_leaves_no_certificate(project):
+    result = project.cluster(opening="raise KeyboardInterrupt").checks().run()
+    assert result.ret == 2
+    result.stdout.fnmatch_lines(["*interrupted before any check ran; there is no certificate*"])
+    assert project.left == set()
 
 
 def test_an_interrupted_run_is_not_held(project):
