@@ -40,9 +40,9 @@ def test_the_429_is_a_request_and_not_an_eviction(
     assert report.exit_code in (0, None), f"the engine ended with status {report.exit_code}: {report.fatal}"
     if not any(s.result for s in report.steps):
         inconclusive(f"the engine tried to evict no Pod: {early(report)}")
-    errors = [f"{s.pod}: {s.error}" for s in report.steps if s.error]
     assert report.requested == [background.first], (
-        f"evictions assumed in background: {report.requested or 'none'}, wanted {background.first}; failed: {errors or 'none'}"
+        f"evictions assumed in background: {', '.join(report.requested) or 'none'}, wanted {background.first};"
+        f" failed: {report.failed or 'none'}"
     )
     summary = (report.total_evicted, report.eviction_requests)
     assert summary == (0, 1), f"the log says totalEvicted={summary[0]} evictionRequests={summary[1]}, wanted 0 and 1"
@@ -117,7 +117,9 @@ def test_limits_count_requests_and_cap_what_is_under_way(
     needs=NEEDS,
     source="Without the gate it counts as a failed eviction, and the limits no longer hold",
 )
-def test_without_the_gate_the_429_is_a_failed_eviction(background: BackgroundRecord, evidence: Attach) -> None:
+def test_without_the_gate_the_429_is_a_failed_eviction(
+    background: BackgroundRecord, kubevirt_facts: KubeVirtFacts, evidence: Attach
+) -> None:
     """Gate off: the 429 is an error, every candidate is asked in each cycle, limits of 1 do not help."""
     for step in (Step.GATE_OFF, Step.GATE_OFF_AGAIN):
         report = background.beside(step)
@@ -126,6 +128,9 @@ def test_without_the_gate_the_429_is_a_failed_eviction(background: BackgroundRec
         assert not report.requested, f"without the gate a request was assumed: {report.requested}"
         failed = sorted(report.pods_with("error"))
         assert failed == wanted, f"without the gate evictions failed of {failed or 'no Pod'}, wanted every candidate: {wanted}"
+    if not kubevirt_facts.repeat_message:
+        told = "repeats are answered by the PodDisruptionBudget (descheduler#1671)"
+        evidence("known defect", f"KubeVirt {kubevirt_facts.version}", told)
 
 
 @check(

@@ -198,4 +198,4 @@ def test_known_defects_of_a_pair() -> None:
     def checks(kubevirt: str) -> list[str]:
         return [d.check for d in versions.known_defects(kubevirt=kubevirt, descheduler="0.36.0")]
 
-    assert [checks(v) for v in ("1.4.0", "1.6.0", "1.6.1")] == [["BGE-2", "BGE-10"], ["BGE-10"], []]
+    assert [checks(v) for v in ("1.4.0", "1.6.0", "1.6.1")] == [["BGE-4", "BGE-10"], ["BGE-10"], []]

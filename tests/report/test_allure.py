@@ -122,7 +122,7 @@ def test_junit_has_properties_of_the_suite_and_no_host(tmp_path):
     junit.finish(path, certificate(engine="a\x00b<c>"))
     suite = ET.parse(path).getroot().find("testsuite")  # noqa: S314 (our own file)
     assert suite is not None
-    assert (suite.get("hostname"), suite.get("name")) == (None, "vm-rebalance-conformance")
+    assert (suite.get("hostname"), suite.get("name")) == (None, "vm-rebalance-conformance (simulated)")
     told = {p.get("name"): p.get("value") for p in suite.iter("property")}
     assert told["verdict"] == "conformant (simulated)"
     assert (told["simulated"], told["version.KubeVirt"], told["engine"]) == ("true", "v1.8.4", "a?b<c>")

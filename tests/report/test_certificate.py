@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,7 +70,14 @@ BARE = Certificate(
 )
 
 
-@pytest.mark.parametrize("certificate", [FULL, BARE], ids=["full", "bare"])
+REACHED = replace(
+    BARE,
+    verdict=replace(BARE.verdict, simulated=True),
+    versions=(VersionRow("Kubernetes", "v1.35.0+emulated"), VersionRow("kubelet", "v1.35.0")),
+)
+
+
+@pytest.mark.parametrize("certificate", [FULL, BARE, REACHED], ids=["full", "bare", "reached"])
 def test_a_certificate_reads_back_equal(certificate):
     assert from_wire(yaml.safe_load(to_yaml(certificate))) == certificate
 
@@ -100,6 +109,20 @@ def test_the_text_is_stable_and_its_keys_keep_their_order():
 def test_a_certificate_of_the_embedded_cluster_says_simulated():
     assert to_wire(FULL)["simulated"] is True
     assert to_wire(BARE)["simulated"] is False
+
+
+def test_so_does_one_of_an_embedded_cluster_that_was_reached_like_a_real_one():
+    wire = to_wire(REACHED)
+    assert (wire["simulated"], wire["verdict"]["text"]) == (True, "unknown (read-only, simulated)")
+    assert str(rejudge(REACHED)) == "unknown (read-only, simulated)"
+    assert "\n\nlive cluster (simulated: no real cluster was certified)" in summary(REACHED)
+    for forged, says in (
+        (wire | {"simulated": False}, "simulated: False where a Kubernetes version with +emulated means True"),
+        (wire | {"verdict": {"text": "unknown (read-only)", "word": "unknown"}}, "where word and scope say"),
+        (wire | {"versions": []}, "simulated: True where cluster.source 'live' means False"),
+    ):
+        with pytest.raises(BadCertificate, match=re.escape(says)):
+            from_wire(forged)
 
 
 def test_the_identity_is_comparable_and_not_the_uid():

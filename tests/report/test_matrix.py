@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fixtures.checks import Level, Status
+from fixtures.checks import Evidence, Level, Status
 from fixtures.launcher.__main__ import main
 from fixtures.report.certificate import Certificate
 from fixtures.report.files import write
@@ -108,6 +109,44 @@ def test_simulated_and_real_runs_are_never_neighbours():
     assert flips(matrix(certificate(*GOOD, kubevirt="1.7.0"), certificate(*failing(), kubevirt="1.8.0", source="live"))) == []
 
 
+def test_an_embedded_cluster_that_was_reached_like_a_real_one_stays_apart_from_real_ones():
+    def on(version: str, source: str) -> Certificate:
+        found = certificate(*GOOD, source=source)
+        rows = tuple(replace(v, version=version) if v.product == "Kubernetes" else v for v in found.versions)
+        return replace(found, versions=rows, verdict=replace(found.verdict, simulated=version.endswith("+emulated")))
+
+    found = matrix(on("v1.35.0+emulated", "live"), on("v1.35.0+emulated", "embedded"), on("v1.35.0", "live"))
+    assert [(r.source, r.simulated) for r in found.rows] == [("live", False), ("embedded", True), ("live", True)]
+    assert flips(found) == []
+    text = html(found, [], [], Path("/runs"))
+    assert text.index("Real clusters and files</th>") < text.index("Simulated: embedded clusters</th>")
+    assert "<title>Compat" in text
+    assert "conformant (live-migration, simulated)</a>" in text
+    told = "2 of 3 combinations are simulated: they ran on an embedded cluster and certify no real one."
+    assert f'<p class="simulated">{told}</p>' in text
+    assert f"**{told}**" in markdown(found, [], [], Path("/runs"))
+    assert [r["simulated"] for r in as_wire(found, [], [], Path("/runs"))["rows"]] == [False, True, True]
+
+
+def test_a_matrix_of_embedded_clusters_alone_says_so_everywhere():
+    found = matrix(certificate())
+    text = html(found, [], [], Path("/runs"))
+    assert "<title>SIMULATED: " in text
+    assert 'class="watermark"' in text
+    assert "No real cluster was certified." in markdown(found, [], [], Path("/runs"))
+    for real in (html, markdown):
+        assert "imulated" not in re.sub(
+            r"<style>.*</style>", "", real(matrix(certificate(source="live")), [], [], Path("/r")), flags=re.S
+        )
+
+
+def test_a_run_with_something_planted_does_not_speak_for_its_versions():
+    planted = replace(certificate(*failing(), taken_at="2026-02-01T00:00:00Z"), options={"defect": "gate-not-rendered"})
+    (only,) = matrix(certificate(*GOOD), planted).rows
+    assert only.newest.certificate.planted == ""
+    assert only.runs[1].certificate.planted == "defect gate-not-rendered"
+
+
 def test_required_checks_without_an_outcome_are_missing():
     found = matrix(
         certificate(row("POL-3")), certificate(row("POL-3", Status.SKIPPED), kubevirt="1.9.0"), certificate(kubevirt="1.9.1")
@@ -152,10 +191,34 @@ def test_a_row_is_held_against_the_version_tables(kubevirt, wrong):
 def test_a_failure_that_the_tables_do_not_know_is_a_disagreement():
     (only,) = matrix(certificate(*failing(), row("POL-9", Status.SKIPPED, "x"))).rows
     assert [t.split(": ", 1)[1] for t in disagreements(only)] == ["POL-8 failed: why", "POL-9 skipped: x"]
-    (known,) = matrix(certificate(*failing("BGE-2"), kubevirt="1.4.0")).rows
-    assert not [t for t in disagreements(known) if "BGE-2" in t]
+    pair = {"kubevirt": "v1.9.0", "image": "v0.34.0"}
+    for rows, told in ((failing("BGE-7"), []), ((row("BGE-7"),), ["BGE-7 passed, the version tables say that it fails"])):
+        (only,) = matrix(certificate(*rows, **pair)).rows
+        assert [t.split(": ", 1)[1] for t in disagreements(only) if "BGE-7" in t] == told
     (strange,) = matrix(certificate(kubevirt="nightly")).rows
     assert "no facts about" in disagreements(strange)[0] or "not a version" in disagreements(strange)[0]
+
+
+def test_known_defects_are_recorded_where_the_table_has_them_and_nowhere_else():
+    defect = Evidence("known defect", "KubeVirt", "the marker goes with a failed attempt")
+
+    def told(kubevirt: str, *evidence: Evidence) -> list[str]:
+        (only,) = matrix(certificate(row("BGE-10", evidence=evidence), kubevirt=kubevirt)).rows
+        return [t.split(": ", 1)[1] for t in disagreements(only) if "BGE-10" in t]
+
+    assert told("1.6.0", defect) == told("1.6.1") == []
+    assert told("1.6.0") == ["BGE-10 records no known defect, the version table has one"]
+    assert told("1.6.1", defect) == ["BGE-10 records a known defect, the version table has none"]
+
+
+def test_what_a_release_does_not_have_is_not_applicable_and_only_there():
+    def told(kubevirt: str, status: Status) -> list[str]:
+        (only,) = matrix(certificate(row("INT-6", status), kubevirt=kubevirt)).rows
+        return [t.split(": ", 1)[1] for t in disagreements(only) if "INT-6" in t]
+
+    assert told("1.6.1", Status.NOT_APPLICABLE) == told("1.7.4", Status.PASSED) == []
+    assert told("1.6.1", Status.PASSED) == ["INT-6 passed, the version table says not applicable"]
+    assert told("1.7.4", Status.NOT_APPLICABLE) == ["INT-6 not-applicable, the version table says that it applies"]
 
 
 @pytest.mark.parametrize(

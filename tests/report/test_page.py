@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
 
 from fixtures.checks import Status
+from fixtures.report.certificate import rejudge
 from fixtures.report.files import write
 from fixtures.report.page import MAX_SHOWN, command, page, untested
 from fixtures.report.wire import load
@@ -75,7 +77,7 @@ def test_everything_a_reader_asks_for_is_there(written):
         "too tight",
         "a line\nanother",
         "the sentence of POL-8",
-        "CRD-1, CRD-2",
+        '<a class="id" href="#CRD-1">CRD-1</a>, <a class="id" href="#CRD-2">CRD-2</a>',
         "--allow=read-only",
         "431",
         "rebalance-conformance run --embedded=kubevirt=v1.8.4",
@@ -91,6 +93,15 @@ def test_a_simulated_certificate_says_so_in_title_banner_and_verdict(written):
     assert "<title>SIMULATED: " in text
     assert "No real cluster was certified" in text
     assert "(simulated)</h1>" in text
+    assert '<p class="watermark" aria-hidden="true">simulated</p>' in text
+
+
+def test_what_was_planted_is_told_and_reasons_lead_to_their_checks(tmp_path):
+    found = certificate(row("POL-8", Status.FAILED, "too tight"))
+    found = replace(found, options={"defect": "gate-not-rendered"}, verdict=rejudge(found))
+    text = page(found, tmp_path)
+    assert "<dt>planted</dt><dd><strong>defect gate-not-rendered</strong>, on purpose</dd>" in text
+    assert '<li><a href="#POL-8">POL-8</a> failed: too tight</li>' in text
 
 
 def test_a_real_one_does_not(tmp_path):
