@@ -22,11 +22,16 @@ from fixtures.embedded.world import World
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig, full_name, labels, uid
 from fixtures.kube.resources import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
     CONFIGMAPS,
     CRONJOBS,
     DEPLOYMENTS,
+    HYPERCONVERGEDS,
     JOBS,
+    KUBEVIRTS,
     LEASES,
+    MIGRATIONPOLICIES,
     NAMESPACES,
     PODS,
     PRIORITYCLASSES,
@@ -92,11 +97,11 @@ def footprint(cluster: EmbeddedUnderTest) -> dict[str, Any]:
     """Everything that a run must leave as it was, as the store holds it."""
     store = cluster.world.store
     found: dict[str, Any] = {}
-    for resource in (CONFIGMAPS, CRONJOBS, DEPLOYMENTS, RESOURCEPATCHES):
+    for resource in (CONFIGMAPS, CRONJOBS, DEPLOYMENTS, RESOURCEPATCHES, HYPERCONVERGEDS, KUBEVIRTS):
         for obj in store.list(resource):
             parts = {"uid": uid(obj), "labels": labels(obj), "data": obj.get("data"), "spec": obj.get("spec")}
             found[f"{resource.plural} {full_name(obj)}"] = parts
-    for resource in (NAMESPACES, PRIORITYCLASSES, LEASES, VMS, VMIS):
+    for resource in (NAMESPACES, PRIORITYCLASSES, LEASES, VMS, VMIS, MIGRATIONPOLICIES, CLUSTERROLES, CLUSTERROLEBINDINGS):
         for obj in store.list(resource):
             found[f"{resource.plural} {full_name(obj)}"] = uid(obj)
     for obj in store.list(VMIMS):
@@ -106,7 +111,7 @@ def footprint(cluster: EmbeddedUnderTest) -> dict[str, Any]:
         if "-cycle-" in full_name(obj):
             found[f"job {full_name(obj)}"] = uid(obj)
     for obj in store.list(PODS):
-        if "rebalance-conformance" in full_name(obj):
+        if full_name(obj).startswith("rebalance-"):
             found[f"pod {full_name(obj)}"] = uid(obj)
     return found
 

@@ -15,6 +15,7 @@ from fixtures.kube.objects import dig, name, namespace
 from fixtures.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, NAMESPACES, VMIS
 from fixtures.scenario import manifests, planner, workers
 from fixtures.scenario.account import ACCOUNT, RestrictedEngine
+from fixtures.scenario.lock import Lock
 from fixtures.scenario.stage import FIRST_GUESS, Stage
 from tests.scenario import cases
 
@@ -41,7 +42,7 @@ def marked(world: EmbeddedUnderTest) -> set[str]:
 def test_a_wrong_selector_evicts_nothing_outside_the_namespace(world: EmbeddedUnderTest) -> None:
     cluster = KubeCluster(client_of(world.world.server), user="admin")
     draft = planner.draft(workers.choose(world), FIRST_GUESS)
-    stage = Stage(world, "r1", NS, ("app", NS), draft)
+    stage = Stage(world, Lock(world, NS, "r1"), NS, ("app", NS), draft)
     stage.build()
     plan = stage.plan()
     text = manifests.policy(workers=stage.hostnames, label=("app", NS), thresholds=plan.thresholds, targets=plan.targets)
