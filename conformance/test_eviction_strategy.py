@@ -99,11 +99,12 @@ def test_running_vms_recorded_the_current_default(
     cluster: Cluster, kubevirt: KubeVirtInstall, machines: Machines, evidence: Attach
 ) -> None:
     """No running VMI recorded another value than today's default, unless its VM's template asks for it."""
-    chosen, probe = chosen_by_vm(cluster)
+    default = kubevirt.effective_strategy
+    other = [m for m in machines.running if m.recorded not in (None, default)]
+    chosen, probe = chosen_by_vm(cluster) if other else ({}, machines.probe)
     if probe.presence is Presence.UNKNOWN:
         inconclusive(f"VMs could not be listed, so a strategy of their own cannot be told from an old default: {probe.evidence}")
-    default = kubevirt.effective_strategy
-    older = [m for m in machines.running if m.recorded not in (None, default) and chosen.get(m.name) != m.recorded]
+    older = [m for m in other if chosen.get(m.name) != m.recorded]
     evidence("VMIs", f"recorded another strategy than {default}", {m.name: m.recorded for m in older})
     assert not older, (
         f"the default is {default}; {len(older)} of {len(machines.running)} running VMs recorded another: "

@@ -114,7 +114,8 @@ def test_a_global_cluster_is_asked_by_the_same_agent_read_only_and_at_the_runs_c
     assert cluster.global_cluster is not None
     assert cluster.global_cluster.can == {Cap.READ}
     cluster.asking = "ACP-1"
-    cluster.global_cluster.version()
+    beside.on("GET", "/apis", {})
+    cluster.global_cluster.probe("moduleinfoes.cluster.alauda.io")
     assert beside.requests[-1].headers["User-Agent"] == f"vm-rebalance-conformance/{about.version()} (ACP-1)"
     assert (len(server.requests), len(beside.requests), cluster.cost.requests) == (1, 2, 3)
     cluster.close()
@@ -266,7 +267,7 @@ def test_a_certificate_of_somebody_else(tmp_path: Path) -> None:
         (status(500, "InternalError", "boom"), "500 InternalError: boom"),
         (Answer("<html>", 200, [("Content-Type", "text/html")]), "login page"),
         (Answer("", 302, [("Location", "https://sso/")]), "redirected (302) to https://sso/"),
-        (Answer([]), "does not answer like an API server"),
+        (Answer([]), "wanted an object: is it an API server?"),
         (Answer(CUT), "the connection broke"),
     ],
 )

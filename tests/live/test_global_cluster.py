@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ def test_module_info_and_release_are_read_from_the_global_cluster(live: Live, tm
     assert len(agents) == 1
     assert agents.pop().startswith("vm-rebalance-conformance/")
     assert found.certificate["cost"]["requests"] == len(live.asked) + len(live.asked_global)
+
+
+def test_nothing_is_read_twice(live: Live, tmp_path: Path) -> None:
+    assert live.certify(tmp_path, f"--global-kubeconfig={live.cluster.global_kubeconfig}").status == 0
+    asked = Counter((e.verb, e.key or e.path, e.ns, e.name) for e in live.asked + live.asked_global)
+    twice = {what: n for what, n in asked.items() if n > 1}
+    # both clusters have a version and a discovery; HyperConverged is read in each version that is served
+    served_twice = {("get", "/version"), ("get", "/apis"), ("list", "hyperconvergeds.hco.kubevirt.io")}
+    assert {(verb, key) for verb, key, _, _ in twice} == served_twice
+    assert set(twice.values()) == {2}
+    assert len(live.asked) + len(live.asked_global) <= 36
 
 
 def test_without_it_the_release_is_unknown_and_the_module_not_applicable(live: Live, tmp_path: Path) -> None:
