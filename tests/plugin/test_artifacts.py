@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.report.certificate import rejudge
 from fixtures.report.files import verify
-from fixtures.report.wire import load
+from fixtures.report.reading import load
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
 EVIDENCE = f"""

@@ -79,6 +79,15 @@ def test_the_scenario_is_told_in_steps(finished):
     assert re.findall(r"\+\s*([\d.]+) s  (\w+)", timeline) == [("0.0", "Pending"), ("2.0", "Running"), ("11.0", "Succeeded")]
 
 
+def test_the_overview_names_the_verdict_unless_the_ci_server_told_more(finished):
+    told = json.loads((finished / "executor.json").read_text())
+    assert told["name"] == "vm-rebalance-conformance 0.1.0"
+    assert told["buildName"].endswith("(simulated)")
+    (finished / "executor.json").write_text('{"name": "ci"}')
+    allure.finish(finished, certificate(), finished)
+    assert json.loads((finished / "executor.json").read_text()) == {"name": "ci"}
+
+
 def test_no_secret_is_left(finished):
     assert not [f for f in finished.iterdir() if "abcdefgh123456" in f.read_text()]
 

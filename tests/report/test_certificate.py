@@ -26,8 +26,9 @@ from fixtures.report.certificate import (
     statistics,
 )
 from fixtures.report.files import verify, write
+from fixtures.report.reading import load
 from fixtures.report.summary import summary
-from fixtures.report.wire import BadCertificate, from_wire, load, to_wire, to_yaml
+from fixtures.report.wire import BadCertificate, from_wire, to_wire, to_yaml
 
 EVIDENCE = Evidence("Log of Pod", "pods/x", "a line\n", "2026-01-01T00:00:00.000Z")
 

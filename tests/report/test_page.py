@@ -12,7 +12,7 @@ from fixtures.checks import Status
 from fixtures.report.certificate import rejudge
 from fixtures.report.files import write
 from fixtures.report.page import MAX_SHOWN, command, page, untested
-from fixtures.report.wire import load
+from fixtures.report.reading import load
 from tests.report.samples import HOSTILE, certificate, evidence_of, hostile, row
 
 
