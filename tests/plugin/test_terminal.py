@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fixtures.checks import Impact, Level, Scope, Spec, Status, Verdict, Word
+from fixtures.checks import Impact, Level, Outcome, Scope, Spec, Status, Verdict, Word
 from fixtures.options import parse
 from fixtures.report.certificate import Certificate, CheckRow, ClusterRow, Suite
 from fixtures.terminal import Terminal
@@ -136,3 +136,10 @@ def test_the_header_names_what_was_planted(clock):
     terminal.header(settings, "1.2", "")
     assert "VM rebalance conformance 1.2: embedded cluster (simulated), engine reference" in out.getvalue()
     assert "planted: defect gate-not-rendered" in out.getvalue()
+
+
+def test_what_a_cluster_says_does_not_act_on_the_terminal(clock):
+    terminal, out = plain(clock)
+    terminal.summary(certificate(scenario={"reached": "locked", "stoppedBecause": "\x1b]0;title\x07no \u202eworker"}), "r")
+    assert "\ufffd]0;title\ufffdno \ufffdworker" in out.getvalue()
+    assert Outcome("POL-2", Status.FAILED, "a\x1b[31m").reason == "a\ufffd[31m"

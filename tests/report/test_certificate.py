@@ -279,10 +279,28 @@ def test_the_summary_shows_verdict_areas_failures_and_the_move():
     assert text.startswith(
         "# VM rebalance conformance: partial (simulated)\n\nembedded cluster (simulated: no real cluster was certified)"
     )
-    assert "| POL | 1 | 1 |  |  |  |" in text
+    assert "| area | passed | failed |\n" in text
+    assert "| POL | 1 | 1 |\n" in text
     assert "| POL-8 | failed | recommended | too tight |" in text
     assert "MIG-1" not in text
     assert "| vm-1 |" in text
+
+
+def test_what_several_checks_have_in_common_is_said_once_and_applies_nowhere_comes_last():
+    rows = [row(f"MIG-{n}", Status.INCONCLUSIVE, "it stopped") for n in (4, 5)]
+    rows = [row("CRD-1", Status.NOT_APPLICABLE, "no group"), *rows, row("MIG-3", Status.FAILED, "no request")]
+    text = summary(replace(FULL, checks=tuple(rows)))
+    lines = [line for line in text.splitlines() if "| required |" in line]
+    assert lines == [
+        "| MIG-3 | failed | required | no request |",
+        "| MIG-4, MIG-5 | inconclusive | required | it stopped |",
+        "| CRD-1 | not-applicable | required | no group |",
+    ]
+
+
+def test_no_text_from_a_cluster_is_a_link_a_mention_or_an_escape_in_the_summary():
+    text = summary(replace(FULL, engine="https://x.example www.x.example @all ~~a~~ $x$ #1 \x1b[31m"))
+    assert "https&#58;//x.example www&#46;x.example &#64;all \\~\\~a\\~\\~ \\$x\\$ \\#1 \ufffd\\[31m" in text
 
 
 def test_nothing_from_a_cluster_breaks_the_summarys_tables():
