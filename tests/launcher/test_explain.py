@@ -17,6 +17,7 @@ from fixtures.launcher.explaining.judging import EXTERNAL, KILLED, MIGRATES, REF
 from fixtures.launcher.explaining.reading import Seen
 from fixtures.launcher.explaining.telling import as_wire, cycles, tell
 
+KINDS = ("VirtualMachine", "VirtualMachineInstance", "Pod")
 DUMP = Path(__file__).parents[1] / "data/dump"
 POLICY = """apiVersion: descheduler/v1alpha2
 kind: DeschedulerPolicy
@@ -184,6 +185,45 @@ def test_the_table_and_the_json_tell_the_same_without_secrets():
         assert "abcdefgh12345" not in text
         assert "ns/one" in text
     assert "EvictionsInBackground OFF" in out.getvalue()
+
+
+def printed(*vms: list[Any], each: bool = False) -> str:
+    found, _ = told(*vms)
+    out = io.StringIO()
+    tell(Console(file=out, width=160), found, found.standings, each=each)
+    return out.getvalue()
+
+
+def test_many_vms_are_grouped_by_what_is_the_same_of_them_unless_each_is_wanted():
+    many = [*(vm(f"web-{n}", move="no", strategy=None) for n in range(500)), vm("db", strategy="None")]
+    text = printed(*many)
+    assert len(text.splitlines()) < 40
+    assert "501 VMs: 1 would be shut down, 500 would stay" in text
+    assert text.index("1: ns/db") < text.index("500: ns/web-0, ns/web-1,")
+    assert "LiveMigrate (default)" in text
+    assert "default eviction strategy LiveMigrate (KubeVirt CR)" in text
+    assert "ns/web-499" in printed(*many, each=True)
+
+
+def test_what_a_cluster_says_does_not_act_on_the_terminal():
+    bad = vm("one", migratable="False")
+    bad[1]["status"]["conditions"][0]["message"] = "\x1b]0;title no [red]way"
+    text = printed(bad)
+    assert "\ufffd]0;title" in text
+    assert "[red]way" in text
+
+
+def test_a_policy_of_ones_own_needs_no_installed_descheduler(tmp_path, capsys):
+    objects = [node("a") | {"kind": "Node"}, *(o | {"kind": k} for o, k in zip(vm("one"), KINDS, strict=True))]
+    versions = {"Node": "v1", "Pod": "v1"}
+    lists = [{"apiVersion": versions.get(o["kind"], "kubevirt.io/v1"), "kind": o["kind"] + "List", "items": [o]} for o in objects]
+    (tmp_path / "dump.json").write_text("\n".join(map(json.dumps, lists)))
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    dump = ["explain", "--cluster=files", f"--manifests={tmp_path / 'dump.json'}"]
+    assert main(dump) == 4
+    assert "no policy to explain: " in capsys.readouterr().err
+    assert main([*dump, f"--policy={tmp_path / 'policy.yaml'}"]) == 0
+    assert f"policy: --policy={tmp_path / 'policy.yaml'}" in capsys.readouterr().out.replace("\n", "")
 
 
 @pytest.mark.slow
