@@ -50,3 +50,17 @@ def test_a_replaced_object_is_told() -> None:
     after = copy.deepcopy(inventory())
     after.consumer["metadata"]["uid"] = "9"
     assert differences(inventory(), after) == ["CronJob d/c: uid was 2, now 9: the object was replaced"]
+
+
+def test_a_resource_patch_made_anew_alike_is_the_same_and_any_other_is_not() -> None:
+    again, other = copy.deepcopy(inventory()), copy.deepcopy(inventory())
+    assert again.patches is not None
+    assert other.patches is not None
+    again.patches["4"] = again.patches.pop("3") | {"metadata": {"name": "rp-2", "namespace": "d", "uid": "4"}}
+    assert differences(inventory(), again) == []
+    other.patches["4"] = again.patches["4"] | {"spec": {"jsonPatch": [{"op": "remove", "path": "/data"}]}}
+    del other.patches["3"]
+    assert differences(inventory(), other) == [
+        "ResourcePatch d/rp-1 existed before and is gone",
+        "ResourcePatch d/rp-2 did not exist before; delete it",
+    ]

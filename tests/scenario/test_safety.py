@@ -15,7 +15,7 @@ from fixtures.cluster.client import KubeCluster
 from fixtures.cluster.embedded import EmbeddedUnderTest, client_of
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig, labels, name
-from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, LEASES, NAMESPACES, RESOURCEPATCHES, VMIS, VMS
+from fixtures.kube.resources import CONFIGMAPS, CRONJOBS, LEASES, NAMESPACES, VMIS, VMS
 from fixtures.narrative import not_restored
 from fixtures.scenario import lock, mirror
 from fixtures.scenario.lock import Locked
@@ -90,21 +90,6 @@ def test_a_policy_edited_during_the_run_is_told(acp: EmbeddedUnderTest, tmp_path
     told = not_restored(record)
     assert any("edited by somebody else" in t for t in told)
     assert any("still stopped" in t for t in told)
-
-
-def test_a_resource_patch_from_before_is_kept_and_its_policy_comes_back(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
-    edit_policy(acp, policy_of(acp) + "# tuned by the customer\n")
-    before = cases.footprint(acp)
-    assert len(acp.list(RESOURCEPATCHES, ns=cases.NS)) == 1
-    record = cases.scenario(acp, tmp_path).play()
-    assert record.rollback.done, record.rollback
-    assert cases.footprint(acp) == before
-    assert record.override is not None
-    assert record.override.existed
-    killed(acp, tmp_path, "run one descheduling cycle", "r2")
-    assert cases.footprint(acp) != before
-    assert restore(acp, cases.NS, tmp_path, force=True).done
-    assert cases.footprint(acp) == before
 
 
 def test_a_namespace_that_is_not_ours_is_never_deleted(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
