@@ -7,10 +7,10 @@ from typing import Any
 
 from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
 from fixtures.cluster.api import Presence
-from fixtures.cluster.discover import policyreach
+from fixtures.cluster.discover import policyadvice, policyreach
 from fixtures.cluster.discover.enginepolicy import EnginePolicy
 from fixtures.cluster.discover.installation import SELECTOR, Installation, PolicyFound
-from fixtures.cluster.discover.kubevirt import KubeVirtInstall, Launchers
+from fixtures.cluster.discover.kubevirt import Launchers
 from fixtures.cluster.discover.machines import named
 from fixtures.cluster.discover.policydoc import PolicyDoc
 from fixtures.cluster.discover.policylint import dropped
@@ -124,22 +124,21 @@ def test_vms_with_claims_are_protected_or_few(policy: PolicyFound, loaded_policy
     impact=Impact.READ_ONLY,
     source="they cap the number of concurrent migrations per cycle",
 )
-def test_a_policy_that_moves_vms_is_bounded(  # noqa: PLR0917 (pytest hands fixtures over by name)
-    policy: PolicyFound,
-    loaded_policy: Policy,
-    reached: list[Reached],
-    launchers: Launchers,
-    kubevirt: KubeVirtInstall,
-    evidence: Attach,
-) -> None:
+def test_a_policy_that_moves_vms_is_bounded(policy: PolicyFound, loaded_policy: Policy, found: Found, evidence: Attach) -> None:
     """A policy that can move VMs has limits, and they fit what KubeVirt migrates at once."""
-    movable = _movable(policy, loaded_policy, reached, launchers)
+    kubevirt = found.kubevirt
+    if kubevirt.probe.presence is Presence.ABSENT:
+        not_applicable(f"KubeVirt is not installed: {kubevirt.probe.evidence}")
+    movable = _movable(policy, loaded_policy, found)
     evidence("VMs", "launchers the policy may move", movable)
     limits = policyreach.bounds(loaded_policy)
     assert limits, (
         f"{policy.where}: it may move {_some(movable)} and has no limit; "
         "set maxNoOfPodsToEvictTotal, PerNode or PerNamespace, or evictionLimits.node"
     )
+    if not kubevirt and max(limits.values()) > 1:
+        said = ", ".join(f"{key} {value}" for key, value in limits.items())
+        inconclusive(f"{policy.where}: it is bounded ({said}), but what KubeVirt migrates at once is unknown: {kubevirt.where}")
     beyond = policyreach.beyond(limits, kubevirt.migrations)
     assert not beyond, f"{policy.where}: {'; '.join(beyond)}; lower the policy's limit or raise KubeVirt's"
 
@@ -193,18 +192,25 @@ def test_thresholds_leave_room_for_the_largest_vm(  # noqa: PLR0917 (pytest hand
     impact=Impact.READ_ONLY,
     source="it has no predefined KubeVirt profile or descheduling mode setting",
 )
-def test_nothing_in_the_policy_is_dropped_silently(
-    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, evidence: Attach
+def test_nothing_in_the_policy_is_dropped_silently(  # noqa: PLR0917 (pytest hands fixtures over by name)
+    policy: PolicyFound, policy_doc: PolicyDoc, engine_policy: EnginePolicy, launchers: Launchers, found: Found, evidence: Attach
 ) -> None:
-    """No key is ignored without a word, and no known defect of the installed release changes what the policy means."""
+    """No key is ignored without a word, nothing means something else here than it says, and no known defect changes the meaning."""
     _readable(policy, policy_doc)
     if not engine_policy.release:
         inconclusive(f"{policy.where}: {engine_policy.unknown}")
-    found = [str(d) for d in dropped(policy.text or "", engine_policy.release)]
-    defects = met_by(engine_policy.policy) if engine_policy.policy is not None else []
-    told = [*found, *(f"{d.what} ({d.source})" for d in defects)]
-    evidence("findings", policy.where, told)
-    assert not told, f"{policy.where}, {engine_policy.engine}: {'; '.join(told)}"
+    loaded = engine_policy.policy
+    ignored = [str(d) for d in dropped(policy.text or "", engine_policy.release)]
+    defects = [f"{d.what} ({d.source})" for d in (met_by(loaded) if loaded is not None else [])]
+    marked = policyadvice.marked(launchers.running)
+    given = policyadvice.advice(loaded, found.nodes, found.reached.items if marked else ()) if loaded is not None else []
+    evidence("findings", policy.where, [*ignored, *defects])
+    evidence("advice", policy.where, [str(a) for a in given])
+    open_ = [f"{a} ({found.nodes.gaps})" for a in given if a.bites is None]
+    told = [*ignored, *defects, *(str(a) for a in given if a.bites)]
+    assert not told, f"{policy.where}, {engine_policy.engine}: {'; '.join([*told, *open_])}"
+    if open_:
+        inconclusive(f"{policy.where}: {'; '.join(open_)}")
 
 
 def _readable(policy: PolicyFound, doc: PolicyDoc) -> None:
@@ -221,18 +227,24 @@ def _all_recorded(launchers: Launchers) -> None:
         inconclusive(f"nothing is wrong with the {len(launchers.running)} launchers that are recorded; {launchers.gaps}")
 
 
-def _movable(policy: PolicyFound, loaded: Policy, reached: list[Reached], launchers: Launchers) -> list[str]:
-    """The launchers that may move; not applicable where there are none. Without any launcher the protections tell."""
-    if not reached:
+def _movable(policy: PolicyFound, loaded: Policy, found: Found) -> list[str]:
+    """The launchers that may move; not applicable where there are none. Without any launcher, or where files hold nothing of Pods,
+    the protections tell.
+    """
+    reach = found.reached
+    if reach.unknown and found.facts["source"] != "files":
+        inconclusive(reach.unknown)
+    if not reach.items:
         protected = [p.name for p in policyreach.evicting(loaded) if policyreach.shields(p)]
         if len(protected) == len(policyreach.evicting(loaded)):
-            not_applicable(f"{policy.where}: no VM is running, and every profile protects PodsWithPVC or PodsWithLocalStorage")
+            nobody = "no VM is recorded" if reach.unknown else "no VM is running"
+            not_applicable(f"{policy.where}: {nobody}, and every profile protects PodsWithPVC or PodsWithLocalStorage")
         return []
-    movable = sorted({full_name(r.pod) for r in reached if r.movable})
+    movable = sorted({full_name(r.pod) for r in reach.items if r.movable})
     if not movable:
-        _all_recorded(launchers)
-        why = sorted({text for r in reached for text in (r.reasons or ("it is not selected",))})
-        not_applicable(f"{policy.where}: it can move none of {len(reached)} running launchers: {'; '.join(why)}")
+        _all_recorded(found.launchers)
+        why = sorted({text for r in reach.items for text in (r.reasons or ("it is not selected",))})
+        not_applicable(f"{policy.where}: it can move none of {len(reach.items)} running launchers: {'; '.join(why)}")
     return movable
 
 

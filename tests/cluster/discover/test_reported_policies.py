@@ -24,7 +24,7 @@ WORDS = {
     "namespaces at top level has no effect": "namespaces is not a field and is ignored",
     "priorityThreshold has no effect with evictSystemCriticalPods": "args.priorityThreshold has no effect",
 }
-#: Advice about what a policy lacks; nothing of it is dropped.
+#: Advice about what a policy means (test_policyadvice.py); nothing of it is dropped.
 ADVICE = {"prefer-no-eviction is not binding", "numberOfNodes 1 needs two underutilized nodes"}
 
 

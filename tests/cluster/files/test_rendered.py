@@ -66,8 +66,40 @@ def test_a_gate_in_the_policy_is_pointed_out() -> None:
 def test_checks_about_what_a_chart_does_not_hold_are_not_selected() -> None:
     found = judged(GOOD[0])
     left_out = found.those(Status.NOT_SELECTED)
-    assert {"HCO-1", "HCO-2", "HCO-3", "INT-1", "INT-3", "CRD-1"} <= left_out
+    assert {"HCO-1", "HCO-2", "HCO-3", "INT-1", "INT-3", "CRD-1", "POL-8"} <= left_out
     assert found.reason("INT-1") == "the files hold nothing of KubeVirt"
+
+
+@pytest.mark.parametrize(
+    ("edit", "status", "said"),
+    [
+        ({}, Status.PASSED, ""),
+        (
+            {"maxNoOfPodsToEvictTotal: 1": "maxNoOfPodsToEvictTotal: 3"},
+            Status.INCONCLUSIVE,
+            "what KubeVirt migrates at once is unknown",
+        ),
+        (
+            {f"    maxNoOfPodsToEvict{k}: 1\n": "" for k in ("Total", "PerNode", "PerNamespace")},
+            Status.FAILED,
+            "it may move VMs and has no limit",
+        ),
+        (
+            {"            defaultDisabled:\n": "            extraEnabled: [PodsWithPVC]\n            defaultDisabled:\n"},
+            Status.NOT_APPLICABLE,
+            "no VM is recorded, and every profile protects PodsWithPVC",
+        ),
+    ],
+)
+def test_bounds_are_judged_by_the_policy_alone(edit: dict[str, str], status: Status, said: str, tmp_path: Path) -> None:
+    text = (RENDERED / "cronjob" / "good-vm-rebalance.yaml").read_text()
+    for old, new in edit.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "all.yaml").write_text(text)
+    found = judged(tmp_path)
+    assert found.outcomes["POL-6"].status is status, found.reason("POL-6")
+    assert said in found.reason("POL-6")
 
 
 def test_a_policy_without_workload_certifies_nothing(tmp_path: Path) -> None:

@@ -85,8 +85,12 @@ def test_protected_local_volumes_and_dry_runs_are_found(tmp_path: Path) -> None:
     assert "POL-4" not in judged(written(by_id["A11.2"], tmp_path / "b")).failed
 
 
-#: What a warning is about -> the word that the check's message must have. Others are a matter of the cluster's state.
-_SAID = re.compile(r"ignorePvcPods|nodeFit|pluginConfig\b(?!\[)|LowNodeUtilization|HighNodeUtilization|namespaces at top level")
+#: What a warning is about -> the word that the check's message must have. That an annotation binds nobody is told as evidence,
+#: as long as no launcher carries it.
+_SAID = re.compile(
+    r"ignorePvcPods|nodeFit|pluginConfig\b(?!\[)|LowNodeUtilization|HighNodeUtilization|namespaces at top level"
+    r"|priorityThreshold|numberOfNodes"
+)
 
 
 @pytest.mark.parametrize(
