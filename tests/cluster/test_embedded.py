@@ -215,6 +215,11 @@ def test_discovery_and_the_global_cluster(world: EmbeddedUnderTest) -> None:
     assert world.probe("moduleinfoes.cluster.alauda.io").presence is Presence.ABSENT
     assert world.global_cluster is not None
     assert world.global_cluster.list(MODULEINFOS)[0]["status"]["phase"] == "Running"
+    path, server = world.global_kubeconfig, world.world.global_server
+    assert path is not None
+    assert server is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == server.url
 
 
 def test_every_request_carries_product_and_check(world: EmbeddedUnderTest) -> None:
@@ -229,6 +234,7 @@ def test_every_request_carries_product_and_check(world: EmbeddedUnderTest) -> No
 def test_upstream_has_no_global_cluster() -> None:
     cluster = start_embedded(Settings(embedded=EmbeddedSpec(platform="upstream")))
     assert cluster.global_cluster is None
+    assert cluster.global_kubeconfig is None
     assert not cluster.probe("hyperconvergeds.hco.kubevirt.io")
     cluster.close()
 

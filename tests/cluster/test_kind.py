@@ -93,6 +93,15 @@ def test_a_manifest_that_is_refused_is_told(home: Path) -> None:
     assert calls(home)[-1] == "delete cluster"
 
 
+def test_a_global_cluster_that_does_not_answer_is_told_before_a_cluster_is_made(home: Path) -> None:
+    other = yaml.safe_load((home / "kubeconfig").read_text())
+    other["clusters"][0]["cluster"] = {"server": "http://127.0.0.1:1"}
+    (home / "global").write_text(yaml.safe_dump(other))
+    with pytest.raises(UsageError, match=r"--global-kubeconfig: no answer from .*127\.0\.0\.1:1"):
+        kinds.start_kind(Settings(cluster="kind", global_kubeconfig=home / "global"))
+    assert not (home / "calls").exists()
+
+
 def test_without_kind_the_next_step_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="kind and kubectl not found on PATH"):

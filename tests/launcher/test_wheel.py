@@ -115,3 +115,4 @@ def test_only_the_launcher_is_importable_and_pypis_fixtures_stays_what_it_is(ins
 def test_the_engine_is_a_command_of_its_own(installed: Path, tmp_path: Path) -> None:
     assert "--policy-config-file" in run(installed / "rebalance-engine", "--help", cwd=tmp_path).stderr
     assert run(installed / "rebalance-conformance", "nonsense", cwd=tmp_path, check=False).returncode == 4
+    assert '"id": "MIG-3"' in run(installed / "rebalance-conformance", "checks", "MIG-3", "--json", cwd=tmp_path).stdout

@@ -130,6 +130,16 @@ def test_a_live_run_names_the_cluster_and_the_most_it_will_do(clock):
     assert "me@https://prod:6443, at most read-only checks" in out.getvalue()
 
 
+def test_a_held_cluster_and_its_global_cluster_are_told(clock):
+    terminal, out = plain(clock)
+    terminal.hold("/home/me/kubeconfig", "descheduler", "/home/me/global-kubeconfig")
+    assert "export KUBECONFIG=/home/me/kubeconfig\n" in out.getvalue()
+    assert "kubectl --kubeconfig=/home/me/global-kubeconfig get moduleinfo\n" in out.getvalue()
+    terminal, out = plain(clock)
+    terminal.hold("/home/me/kubeconfig", "descheduler")
+    assert "moduleinfo" not in out.getvalue()
+
+
 def test_the_header_names_what_was_planted(clock):
     terminal, out = plain(clock)
     settings = parse({"defect": ["gate-not-rendered"]}, names={"defect": lambda: ["gate-not-rendered"]})
