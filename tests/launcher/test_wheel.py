@@ -68,7 +68,7 @@ def test_the_wheel_holds_one_package_and_in_it_the_whole_tree(wheel: Path) -> No
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {n.split("/")[0].removesuffix(".dist-info") for n in names} == {PACKAGE, wheel.name.split("-py3")[0]}
     tree = files_of("conformance") | files_of("fixtures") | files_of("vm-manifests")
-    missing = {f"{PACKAGE}/suite/{f}" for f in tree | {"conftest.py", "pyproject.toml"}} - names
+    missing = {f"{PACKAGE}/suite/{f}" for f in tree | {"conftest.py", "pyproject.toml", "docs/report.schema.json"}} - names
     assert {m for m in missing if "/launcher/package/" not in m} == set()
     assert {f"{PACKAGE}/__init__.py", f"{PACKAGE}/__main__.py"} <= names
     assert not [n for n in names if n.endswith(".pyc") or "/tests/" in n]

@@ -8,10 +8,18 @@ import subprocess
 import zlib
 from pathlib import Path
 
-import pytest
+from tests.report.tools import program
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--hide-scrollbars")
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+)
 
 
 class Browser:
@@ -46,10 +54,7 @@ class Browser:
 
 
 def browser(folder: Path) -> Browser:
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser: none of {', '.join(NAMES)} is on the path")
-    return Browser(found, folder)
+    return Browser(program("browser", NAMES, "NO_BROWSER"), folder)
 
 
 def first_pixel(png: bytes) -> tuple[int, int, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -14,6 +14,7 @@ from fixtures.checks import Level, Status
 from fixtures.report import allure, junit
 from fixtures.report.files import write
 from tests.report.samples import HOSTILE, LOG, certificate, evidence_of, move, row, scenario
+from tests.report.tools import program
 
 
 def result(check: str, status: str = "passed", **more) -> dict:
@@ -114,15 +115,29 @@ def test_each_outcome_has_a_category(message, status, category):
     assert found[0] == category
 
 
-def test_the_allure_tool_makes_a_report_of_it(finished, tmp_path):
-    tool = shutil.which("allure")
-    if tool is None:
-        pytest.skip("no allure on the path")
-    done = subprocess.run(
-        [tool, "allure2", str(finished), "-o", str(tmp_path / "out")], capture_output=True, timeout=120, check=False
-    )
+def made(tool, results, out, *options):
+    quiet = os.environ | {"ALLURE_NO_ANALYTICS": "true"}
+    command = [tool, "allure2", *options, str(results), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False, env=quiet)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out/index.html").is_file()
+    return out
+
+
+@pytest.mark.slow
+def test_the_allure_tool_makes_a_report_of_it_that_loads_nothing(finished, tmp_path):
+    tool = program("Allure tool", ["allure"], "NO_ALLURE")
+    out = made(tool, finished, tmp_path / "out")
+    environment = {e["name"]: e["values"] for e in json.loads((out / "widgets/environment.json").read_text())}
+    assert (environment["verdict"], environment["simulated"]) == (["conformant (simulated)"], ["true"])
+    assert [c["name"] for c in json.loads((out / "data/categories.json").read_text())["children"]] == ["Failed checks"]
+    epics = [c["name"] for c in json.loads((out / "data/behaviors.json").read_text())["children"]]
+    assert "VM rebalance conformance (simulated)" in epics
+    (ours,) = [c for p in (out / "data/test-cases").iterdir() if (c := json.loads(p.read_text()))["name"].startswith("MIG-3 ")]
+    assert [s["name"] for s in ours["testStage"]["steps"]][1] == "cycle 1: 1 requested, 0 evicted"
+    assert [a["name"] for a in ours["testStage"]["attachments"]] == ["log: pods/x"]
+    page = (made(tool, finished, tmp_path / "one", "--single-file") / "index.html").read_text()
+    assert not re.search(r"(?:src|href)=[\"']?(?:https?:)?//", page)
+    assert "googletagmanager" not in page
 
 
 def test_junit_has_properties_of_the_suite_and_no_host(tmp_path):
