@@ -14,7 +14,19 @@ from fixtures.cluster.embedded import EmbeddedUnderTest, client_of
 from fixtures.embedded.installed import base
 from fixtures.embedded.store import Store
 from fixtures.kube.objects import condition, name
-from fixtures.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, ENDPOINTSLICES, KUBEVIRTS, NODES, PODS, VMIMS, VMIS, Obj
+from fixtures.kube.resources import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CRDS,
+    ENDPOINTSLICES,
+    KUBEVIRTS,
+    NODES,
+    PODS,
+    VMIMS,
+    VMIS,
+    Obj,
+    Resource,
+)
 from fixtures.scenario import preflight
 from fixtures.scenario.record import Reached
 from tests.scenario import cases
@@ -64,6 +76,27 @@ def migration(store: Store) -> None:
     store.create(VMIMS, {"metadata": meta, "spec": {"vmiName": "gone"}, "status": {"phase": "Running"}})
 
 
+MAINTENANCES = Resource("nodemaintenance.medik8s.io", "v1beta1", "nodemaintenances", "NodeMaintenance", namespaced=False)
+
+
+def maintenance(store: Store) -> None:
+    """The node maintenance operator's CRD, and a node about to be drained: neither cordoned nor tainted yet."""
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    version["schema"]["openAPIV3Schema"]["x-kubernetes-preserve-unknown-fields"] = True
+    names = {"plural": MAINTENANCES.plural, "kind": MAINTENANCES.kind}
+    spec = {"group": MAINTENANCES.group, "names": names, "scope": "Cluster", "versions": [version]}
+    store.create(CRDS, {"metadata": {"name": MAINTENANCES.key}, "spec": spec})
+    store.create(MAINTENANCES, {"metadata": {"name": "swap-disk"}, "spec": {"nodeName": "worker-b", "reason": "a new disk"}})
+
+
+def marked_launcher(store: Store) -> None:
+    pod = next(p for p in store.list(PODS, "tenant-a") if p["metadata"]["labels"].get("kubevirt.io") == "virt-launcher")
+    store.edit(
+        PODS, "tenant-a", name(pod),
+        lambda p: p["metadata"].setdefault("annotations", {}).update({"descheduler.alpha.kubernetes.io/eviction-in-progress": ""}),
+    )  # fmt: skip
+
+
 OBSTACLES: dict[str, tuple[Change, str]] = {
     "cordoned": (node(lambda n: n["spec"].update(unschedulable=True)), "worker-b: cordoned"),
     "drain taint": (
@@ -78,6 +111,15 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
         node(labelled("karpenter.sh/nodepool", "spot")),
         "worker-b: label karpenter.sh/nodepool: its group is autoscaled",
     ),
+    "maintenance": (maintenance, "worker-b: NodeMaintenance swap-disk"),
+    "taken out by its taint": (
+        node(lambda n: n["spec"].update(taints=[{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}])),
+        "worker-b: taint node.kubernetes.io/out-of-service:NoExecute",
+    ),
+    "no hostname": (
+        node(lambda n: n["metadata"]["labels"].pop("kubernetes.io/hostname")),
+        "worker-b: label kubernetes.io/hostname is missing",
+    ),
     "control plane": (node(labelled("node-role.kubernetes.io/control-plane", "")), "worker-b: control plane"),
     "not ready": (node(not_ready), "worker-b: condition Ready is Unknown"),
     "no KVM": (node(labelled("kubevirt.io/schedulable", "false")), "worker-b: label kubevirt.io/schedulable is 'false'"),
@@ -91,6 +133,10 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
         lambda store: limit(store, "parallelMigrationsPerCluster", 0),
         "parallelMigrationsPerCluster is 0, wanted 1",
     ),
+    "limit of a node": (
+        lambda store: limit(store, "parallelOutboundMigrationsPerNode", 0),
+        "parallelOutboundMigrationsPerNode is 0, wanted 1",
+    ),
     "stranger's label": (
         stranger,
         "Pods outside rebalance-conformance-r1 carry the run's label app=rebalance-conformance-r1: tenant-a/odd",
@@ -100,6 +146,7 @@ OBSTACLES: dict[str, tuple[Change, str]] = {
         lambda store: store.edit(VMIS, "tenant-a", "erp-db", lambda v: v["status"].update(evacuationNodeName="nowhere")),
         "evictions are in progress already: VMI tenant-a/erp-db",
     ),
+    "a launcher already marked": (marked_launcher, "evictions are in progress already: Pod tenant-a/virt-launcher-"),
 }
 
 
