@@ -28,7 +28,7 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
     "gate not rendered": ({"defects": ["gate-not-rendered"]}, "EvictionsInBackground"),
     "verbosity": ({"defects": ["verbosity-too-low"]}, "--v is 1, wanted 3 or more; set --v=3"),
     "dry run": ({"defects": ["dry-run"]}, "runs with --dry-run, so that it evicts nothing; take it away"),
-    "policy no YAML": ({"defects": ["policy-not-yaml"]}, "ConfigMap descheduler/descheduler: it is no YAML"),
+    "policy no YAML": ({"defects": ["policy-not-yaml"]}, 'ConfigMap descheduler/descheduler, data["policy.yaml"]: it is no YAML'),
     "policy refused": ({"defects": ["namespaces-included"]}, "descheduler 0.36.0 would refuse the installed policy: "),
     "no interceptor": ({"defects": ["interceptor-not-registered"]}, "without the interceptor an eviction shuts a VM down"),
     "virt-api down": ({"defects": ["virt-api-without-endpoints"]}, "virt-api has no ready endpoint"),
@@ -46,7 +46,7 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "Argo CD has the policy": (
         {"prepare": marked(CONFIGMAPS, "labels", "argocd.argoproj.io/instance")},
-        "ConfigMap descheduler/descheduler is managed by Argo CD, which would undo an edit",
+        'data["policy.yaml"] is managed by Argo CD, which would undo an edit',
     ),
 }
 
