@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import date
 
 import pytest
 
 from fixtures.checks import Level, Status
 from fixtures.launcher.__main__ import main
+from fixtures.quarantine import Quarantine
 from fixtures.report.comparison import Direction, differences, markdown
 from fixtures.report.files import write
 from tests.report.samples import HOSTILE, certificate, row
@@ -29,6 +32,16 @@ def test_a_required_check_that_fails_now_is_worse_and_comes_first():
         ("POL-3", "passed", "failed", Direction.WORSE),
         ("version of KubeVirt", "v1.8.4", "1.9.0", Direction.OTHER),
     ]
+
+
+def test_that_a_failure_is_known_makes_nothing_better():
+    known = row("POL-3", Status.QUARANTINED)
+    known = replace(known, quarantine=Quarantine("POL-3", "OPS-7", date(2099, 12, 31)))
+    failed, mended = certificate(row("POL-3", Status.FAILED)), certificate(row("POL-3"))
+    assert {d for *_, d in told(failed, certificate(known))} == {Direction.OTHER}
+    assert {d for *_, d in told(certificate(known), failed)} == {Direction.OTHER}
+    assert {d for *_, d in told(certificate(known), mended)} == {Direction.BETTER}
+    assert {d for *_, d in told(mended, certificate(known))} == {Direction.WORSE}
 
 
 def test_the_way_back_is_better_and_a_recommended_check_is_neither():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import yaml
 
 from fixtures.checks import Evidence, Level, Status
 from fixtures.launcher.__main__ import main
+from fixtures.quarantine import Quarantine
 from fixtures.report.certificate import Certificate
 from fixtures.report.files import write
 from fixtures.report.matrix.agreement import disagreements, known_failures
@@ -62,6 +64,16 @@ def test_a_cell_shows_the_worst_outcome_and_leads_to_it():
     assert (cells["POL"].outcome, cells["POL"].count, cells["POL"].of, cells["POL"].first) == (Status.FAILED, 1, 3, "POL-8")
     assert cells["SEC"].outcome is Status.NOT_SELECTED
     assert cells["REN"].outcome is Status.PASSED
+
+
+def test_a_known_failure_is_shown_as_that_and_breaks_and_mends_like_one():
+    known = (replace(row("POL-8", Status.QUARANTINED), quarantine=Quarantine("POL-8", "OPS-7", date(2099, 12, 31))),)
+    found = matrix(
+        certificate(*GOOD, kubevirt="v1.6.0"), certificate(*known, kubevirt="v1.7.0"), certificate(*GOOD, kubevirt="v1.8.0")
+    )
+    assert (found.rows[1].cells["POL"].outcome, found.rows[1].cells["POL"].first) == (Status.QUARANTINED, "POL-8")
+    assert [(f.kind, f.newer) for f in flips(found)] == [("breaks", "v1.7.0"), ("mends", "v1.8.0")]
+    assert "! 1/2" in markdown(found, [], [], Path("/runs"))
 
 
 def test_the_first_bad_and_the_first_good_version_are_found_once_for_all_other_versions():
