@@ -9,7 +9,7 @@ import pytest
 
 from fixtures.engine.klog import render, reports
 from fixtures.engine.reference.evictor import Answer
-from fixtures.engine.reference.policy import load
+from fixtures.engine.reference.policy import PolicyError, construct, load
 from tests.engine.reference.building import NOW, Bench, background, node, pod, policy, text, vm
 
 Obj = dict[str, Any]
@@ -202,6 +202,20 @@ def test_usage_from_metrics_is_refused_in_words() -> None:
     assert bench.cycle().plugin_errors == [missing]
     provided = policy(args=args, top="metricsProviders: [{source: KubernetesMetrics}]")
     assert "not supported by this engine" in Bench([node("n1"), node("n2")], [pod("a")], provided).cycle().plugin_errors[0]
+
+
+def test_a_release_that_could_read_prometheus_builds_the_plugin_and_this_engine_says_that_it_cannot() -> None:
+    usage = "metricsUtilization: {source: Prometheus, prometheus: {query: q}}"
+    args = f"{{thresholds: {{MetricResource: 20}}, targetThresholds: {{MetricResource: 50}}, {usage}}}"
+    document = text(args=args, top="metricsProviders: [{source: Prometheus, prometheus: {url: 'https://x'}}]")
+    for version in ("0.34.0", "0.36.0"):
+        found = load(document, version=version)
+        assert construct(found, found.profiles[0], lambda line: None) is None
+        (error,) = Bench([node("n1"), node("n2")], [pod("a")], found).cycle().plugin_errors
+        assert 'metrics source "Prometheus" is not supported by this engine' in error
+    with pytest.raises(PolicyError, match="prometheus client not initialized"):
+        load(document, version="0.35.1")
+    assert load(document, version="0.35.1", backports={"usage_client_late": True}).profiles
 
 
 def test_prefer_no_eviction_breaks_ties_only() -> None:
