@@ -79,7 +79,7 @@ def test_every_option_arrives_in_its_setting(tmp_path):
     assert (settings.allow, settings.require) == (Impact.DRY_RUN, Scope.SIMULATED)
     assert settings.check == ("POL", "MIG-3", "BGE")
     assert (settings.hold, settings.plan) == (True, False)
-    assert settings.embedded == EmbeddedSpec(kubevirt="1.6.1", platform="upstream")
+    assert settings.embedded == EmbeddedSpec(kubevirt="1.6.1", platform="upstream", hco="none")
     assert (settings.policy, settings.plugin_namespace, settings.record) == (policy, "kube-system", {"acp": "4.4"})
     assert (settings.timeout_scale, settings.seed) == (2.5, 7)
     assert (settings.defects, settings.faults) == (("a", "b", "c"), ("d",))

@@ -96,11 +96,16 @@ class Rig:
             configuration["evictionStrategy"] = strategy
         cr = {"metadata": {"name": "kubevirt", "namespace": "kubevirt"}, "spec": {"configuration": configuration}}
         self.store.create(KUBEVIRTS, cr)
-        self.store.create(VALIDATING_WEBHOOKS, kubevirt.webhook_configuration(facts))
+        self.store.create(
+            VALIDATING_WEBHOOKS,
+            kubevirt.webhook_configuration(facts, kubevirt.Install("kubevirt", "kubevirt", None, f"v{facts.version}")),
+        )
         ready = {"metadata": {"name": "virt-api", "namespace": "kubevirt"}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]}
         self.store.create(ENDPOINTS, ready)
         for i in range(workers):
-            self.store.create(*base.node(f"worker-{i}", f"10.88.250.{i + 1}", kubelet="v1.36.0", worker=True))
+            self.store.create(
+                *base.node(f"worker-{i}", f"10.88.250.{i + 1}", base.Shape("", (f"worker-{i}",)), kubelet="v1.36.0", marks={})
+            )
 
     def _log(self, pod_uid: str, container: str, data: bytes) -> None:
         self.logs[pod_uid] = self.logs.get(pod_uid, b"") + data

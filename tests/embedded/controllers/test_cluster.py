@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from fixtures.kube.podresources import pod_requests
 from fixtures.kube.resources import (
     CONFIGMAPS,
     CRONJOBS,
+    DEPLOYMENTS,
     ENDPOINTS,
     EVENTS,
     HYPERCONVERGEDS,
@@ -35,6 +37,14 @@ from tests.embedded.controllers.web import Web
 
 Start = Callable[..., EmbeddedCluster]
 ARGS = ["--policy-config-file=/policy-dir/policy.yaml", "--feature-gates=EvictionsInBackground=true", "--v=3"]
+#: As the options of the command line have it.
+OPENSHIFT = {
+    "platform": "openshift",
+    "workload": "deployment",
+    "kubedescheduler": True,
+    "kubevirt": "1.7.1",
+    "descheduler": "0.34.0",
+}
 
 
 def arguments(web: Web, ns: str) -> list[str]:
@@ -66,6 +76,55 @@ def test_everything_has_settled(embedded: Start, platform: str, ns: str, cr: str
     assert served == ((200, 200) if platform == "acp" else (404, 404))
     assert (cluster.global_server is not None) is (platform == "acp")
     assert web.request("GET", KUBEDESCHEDULERS.path()).code == 404
+
+
+@pytest.mark.parametrize(
+    ("options", "kubevirt", "deployments"),
+    [
+        (
+            {
+                "platform": "openshift",
+                "workload": "deployment",
+                "kubedescheduler": True,
+                "kubevirt": "1.7.1",
+                "descheduler": "0.34.0",
+            },
+            ("openshift-cnv", "kubevirt-kubevirt-hyperconverged", "v1.7.1-12-g0a1b2c3d4"),
+            {"openshift-kube-descheduler-operator/" + n for n in ("descheduler", "descheduler-operator", "softtainter")},
+        ),
+        (
+            {"platform": "harvester", "workload": "deployment"},
+            ("harvester-system", "kubevirt", "1.8.4-150700.3.21.1"),
+            {"kube-system/descheduler"},
+        ),
+        (
+            {"platform": "upstream", "hco": "1.18.1"},
+            ("kubevirt-hyperconverged", "kubevirt-kubevirt-hyperconverged", "v1.8.4"),
+            set(),
+        ),
+        ({"nodes": 1, "hco": "none"}, ("kubevirt", "kubevirt", "v1.8.4"), set()),
+    ],
+    ids=["openshift", "harvester", "upstream with HCO", "single node without HCO"],
+)
+def test_every_flavour_settles(
+    embedded: Start, options: dict[str, Any], kubevirt: tuple[str, str, str], deployments: set[str]
+) -> None:
+    web = Web(embedded(**options).server)
+    assert {dig(p, "status", "phase") for p in web.list(PODS)} == {"Running"}
+    assert all(is_true(p, "Ready") for p in web.list(PODS))
+    assert {dig(v, "status", "printableStatus") for v in web.list(VMS)} == {"Running"}
+    assert {dig(v, "spec", "evictionStrategy") for v in web.list(VMIS)} <= {"LiveMigrate", "LiveMigrateIfPossible"}
+    ns, cr, version = kubevirt
+    assert web.get(KUBEVIRTS, ns, cr)["status"]["observedKubeVirtVersion"] == version
+    assert len(dig(web.get(ENDPOINTS, ns, "virt-api"), "subsets", 0, "addresses")) == 2
+    assert deployments <= {full_name(d) for d in web.list(DEPLOYMENTS)}
+    assert not [e for e in web.list(EVENTS) if e["type"] != "Normal"]
+
+
+def test_a_defect_of_something_that_is_not_there_is_refused() -> None:
+    for defect, options in (("version-unknown", {"hco": "none"}), ("verbosity-too-low", {"workload": "deployment"})):
+        with pytest.raises(ValueError, match=f"'{defect}' does not fit this cluster, which has no "):
+            EmbeddedCluster(defects=[defect], **options).start()  # type: ignore[arg-type]
 
 
 def test_the_workers_leave_room_for_the_procedure_s_thresholds(embedded: Start) -> None:
@@ -207,7 +266,8 @@ def test_the_kubedescheduler_crd_is_served_on_demand(embedded: Start) -> None:
         ({"kubernetes": "1.20"}, UnknownVersion, "known: 1.30, 1.31"),
         ({"descheduler": "x"}, UnknownVersion, "no facts about descheduler 'x'"),
         ({"package": "newest"}, UnknownVersion, "newer than v0.36.0-4"),
-        ({"platform": "openshift"}, ValueError, "no platform 'openshift'; known: acp, upstream"),
+        ({"platform": "moon"}, ValueError, "no platform 'moon'; known: acp, upstream, openshift, harvester"),
+        ({"nodes": 3}, ValueError, "no shape with 3 nodes that take VMs; known: 1, 2"),
         ({"defects": ["nope"]}, UnknownPlugin, "no defect 'nope'; known: "),
         ({"faults": ["migration-slow:x"]}, ValueError, "takes seconds, got 'x'"),
         ({"faults": ["migration-fails:x"]}, ValueError, "takes a number of attempts, got 'x'"),
