@@ -94,9 +94,14 @@ def test_no_kubedescheduler_acts_beside_another_descheduler(
 ) -> None:
     """Where the CRD exists beside a chart- or plugin-installed descheduler, it is not of that package and has no instance."""
     _served(kubedescheduler)
-    if installation.flavour not in APART:
-        not_applicable(f"no chart- or plugin-installed descheduler is here: {installation.consumers.probe.evidence}")
-    consumer = installation.consumer
+    found = installation.consumers.all
+    consumer = next((w for w in found if w.flavour in APART), None)
+    if consumer is None:
+        own = next((w for w in found if w.flavour is Flavour.KDO), None)
+        if own is None:
+            not_applicable(f"no chart- or plugin-installed descheduler is here: {installation.consumers.probe.evidence}")
+        evidence("probe", kubedescheduler.probe.feature, f"{kubedescheduler.where} has {own.where}; no other descheduler was found")
+        return
     evidence("probe", kubedescheduler.probe.feature, f"{kubedescheduler.probe.evidence}; beside {consumer.where}")
     assert not kubedescheduler.brought_by(consumer.object), (
         f"{kubedescheduler.crd_probe.evidence}: it carries the labels of {consumer.where}, which no KubeDescheduler configures"

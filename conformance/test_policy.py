@@ -45,7 +45,10 @@ def test_a_policy_configmap_exists(installation: Installation, evidence: Attach)
         not_applicable(f"no descheduler is installed: {policy.probe.evidence}")
     if policy.configmap is None and policy.probe.presence is Presence.UNKNOWN:
         inconclusive(f"whether a policy ConfigMap exists is unknown: {policy.probe.evidence}")
-    assert policy.configmap is not None, f"a descheduler is installed but no policy ConfigMap was found: {policy.probe.evidence}"
+    declared = f" ({installation.declared.evidence})" if installation.declared is not None else ""
+    assert policy.configmap is not None, (
+        f"a descheduler is installed{declared}, but no policy ConfigMap was found: {policy.probe.evidence}"
+    )
     evidence("object", policy.where, policy.configmap)
     if installation.flavour in (Flavour.ACP, Flavour.HELM):
         assert policy.labelled, f"{policy.where}: label {SELECTOR} is missing; it was found through the consumer's volume"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from fixtures.checks import Impact, check, inconclusive, not_applicable
-from fixtures.cluster.api import Cluster, Presence
 from fixtures.kube.objects import dig, name
-from fixtures.kube.resources import RESOURCEPATCHES
 from fixtures.run import Attach
 from fixtures.scenario.record import ScenarioRecord
 from fixtures.scenario.timeline import TOLERANCE
@@ -18,16 +16,13 @@ from fixtures.scenario.timeline import TOLERANCE
     source="ACP records the edit as a ResourcePatch in the plugin namespace (the API server prints Warning: The operation is"
     " allowed, and ResourcePatch rp-<suffix> is created), so the change survives chart reconciliation",
 )
-def test_an_edit_of_the_policy_is_recorded_and_survives(cluster: Cluster, rebalance: ScenarioRecord, evidence: Attach) -> None:
+def test_an_edit_of_the_policy_is_recorded_and_survives(policy_edit: ScenarioRecord, evidence: Attach) -> None:
     """An edit of the policy answers with the Warning, is recorded as a ResourcePatch and survives reconciliation; deleting that
     restores the chart's policy.
     """
-    served = cluster.probe(RESOURCEPATCHES.key)
-    if served.presence is Presence.ABSENT:
-        not_applicable(f"this platform has no ResourcePatches: {served.evidence}")
-    edit = rebalance.override
+    edit = policy_edit.override
     if edit is None:
-        inconclusive(f"the policy was not edited: {rebalance.stopped_because or served.evidence}")
+        inconclusive(f"the policy was not edited: {policy_edit.stopped_because or 'unknown reason'}")
     if edit.existed:
         not_applicable("a ResourcePatch on the policy ConfigMap existed before, so this edit creates none")
     evidence("answer", "warnings of the policy's edit", edit.warnings)
@@ -45,6 +40,8 @@ def test_an_edit_of_the_policy_is_recorded_and_survives(cluster: Cluster, rebala
     if edit.survived is None:
         inconclusive("the policy could not be read before the roll-back")
     assert edit.survived, "the chart's reconciliation took the edited policy back during the run"
-    if rebalance.rollback.by_deletion is None:
-        inconclusive(f"ResourcePatch {patch} was not deleted: {'; '.join(rebalance.rollback.differences) or 'it was gone before'}")
-    assert rebalance.rollback.by_deletion, f"deleting ResourcePatch {patch} did not bring the chart's policy back"
+    if policy_edit.rollback.by_deletion is None:
+        inconclusive(
+            f"ResourcePatch {patch} was not deleted: {'; '.join(policy_edit.rollback.differences) or 'it was gone before'}"
+        )
+    assert policy_edit.rollback.by_deletion, f"deleting ResourcePatch {patch} did not bring the chart's policy back"

@@ -41,7 +41,9 @@ def test_exactly_one_workload_consumes_the_policy(installation: Installation, co
     if not consumers.all and consumers.probe.presence is Presence.UNKNOWN:
         inconclusive(f"whether a workload consumes the policy is unknown: {consumers.probe.evidence}")
     _policy_seen(installation)
-    assert len(consumers.on) == 1, f"wanted exactly one workload on {installation.policy.where}: {consumers.explanation}"
+    policy = installation.policy
+    place = f"on {policy.where}" if policy.configmap is not None else "with a policy, of which there is none"
+    assert len(consumers.on) == 1, f"wanted exactly one workload {place}: {consumers.explanation}"
 
 
 @check(

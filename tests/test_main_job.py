@@ -79,22 +79,3 @@ def test_another_seed_has_other_uids_and_the_same_verdict(healthy: Certified, tm
 def test_other_combinations_are_conformant_too(versions: str, tmp_path: Path) -> None:
     found = certify(tmp_path, f"--embedded={versions}")
     assert found.certificate["verdict"]["text"] == "conformant (simulated)", found.output
-
-
-def test_a_served_kubedescheduler_is_checked(tmp_path: Path) -> None:
-    found = certify(tmp_path, "--embedded=kubedescheduler=served", "--check=CRD")
-    assert found.those("passed") == {"CRD-1", "CRD-2", "CRD-4"}, found.output
-
-
-@pytest.mark.parametrize("platform", ["acp", "upstream"])
-def test_without_a_descheduler_there_is_nothing_to_certify(platform: str, tmp_path: Path) -> None:
-    found = certify(tmp_path, f"--embedded=workload=none,platform={platform}", "--allow=read-only")
-    assert found.status == 5, found.output
-    assert found.certificate["verdict"]["text"] == "unknown (simulated)"
-    assert found.those("failed", "inconclusive", "skipped") == set()
-    assert found.outcomes["POL-1"] == found.outcomes["REN-2"] == "not-applicable"
-
-
-def test_a_read_only_certification_is_cheap(tmp_path: Path) -> None:
-    found = certify(tmp_path, "--allow=read-only")
-    assert found.certificate["cost"]["requests"] <= 60

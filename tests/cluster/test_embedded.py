@@ -15,6 +15,7 @@ from fixtures.cluster.api import Denied, Edit, Missing, NotServed, Presence, Ref
 from fixtures.cluster.embedded import HOLD_PACE, EmbeddedUnderTest, start_embedded
 from fixtures.embedded import errors
 from fixtures.embedded.cluster import EmbeddedCluster
+from fixtures.embedded_spec import EmbeddedSpec, spec_of
 from fixtures.kube.objects import dig, is_true, name
 from fixtures.kube.resources import (
     CONFIGMAPS,
@@ -28,7 +29,6 @@ from fixtures.kube.resources import (
     PODS,
     VMIS,
 )
-from fixtures.option_values import EmbeddedSpec
 from fixtures.options import Settings, UsageError
 
 
@@ -232,7 +232,7 @@ def test_every_request_carries_product_and_check(world: EmbeddedUnderTest) -> No
 
 
 def test_upstream_has_no_global_cluster() -> None:
-    cluster = start_embedded(Settings(embedded=EmbeddedSpec(platform="upstream")))
+    cluster = start_embedded(Settings(embedded=spec_of(platform="upstream")))
     assert cluster.global_cluster is None
     assert cluster.global_kubeconfig is None
     assert not cluster.probe("hyperconvergeds.hco.kubevirt.io")

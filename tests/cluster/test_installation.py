@@ -360,11 +360,11 @@ def test_no_shape_of_a_container_breaks_reading_it(container: Obj, spec: Obj) ->
 
 def test_on_the_embedded_clusters_platforms() -> None:
     from fixtures.cluster.embedded import start_embedded
-    from fixtures.option_values import EmbeddedSpec
+    from fixtures.embedded_spec import spec_of
     from fixtures.options import Settings
 
     for platform, flavour, ns in (("acp", Flavour.ACP, "descheduler"), ("upstream", Flavour.HELM, "kube-system")):
-        cluster = start_embedded(Settings(embedded=EmbeddedSpec(platform=platform)))
+        cluster = start_embedded(Settings(embedded=spec_of(platform=platform)))
         consumer = find_consumer(cluster)
         assert (consumer.flavour, consumer.namespace, consumer.feature_gate(GATE)) == (flavour, ns, True)
         cluster.close()

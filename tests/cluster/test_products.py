@@ -25,8 +25,8 @@ from fixtures.cluster.discover import (
 from fixtures.cluster.discover import versions as found_versions
 from fixtures.cluster.discover.moduleinfo import find_modules
 from fixtures.cluster.embedded import EmbeddedUnderTest, start_embedded
+from fixtures.embedded_spec import spec_of
 from fixtures.kube.resources import Obj
-from fixtures.option_values import EmbeddedSpec
 from fixtures.options import Settings
 from tests.cluster.paper import Paper, load
 
@@ -451,7 +451,7 @@ def test_everything_is_found_on_the_embedded_cluster(embedded: EmbeddedUnderTest
 
 
 def test_upstream_has_no_platform_and_no_hyperconverged() -> None:
-    cluster = start_embedded(Settings(embedded=EmbeddedSpec(platform="upstream")))
+    cluster = start_embedded(Settings(embedded=spec_of(platform="upstream")))
     found = find_versions(cluster, {})
     assert found["platform"].value == "not installed"
     assert found["HyperConverged"].value == "not installed"

@@ -35,9 +35,9 @@ def spec(impact: Impact, area: str = "POL") -> Spec:
     return Spec(f"{area}-1", Level.REQUIRED, impact=impact, source="s")
 
 
-def plan(account: object, *impacts: Impact, consumer: str = "CronJob", schedule: str = "", area: str = "POL") -> Outlook:
+def plan(account: object, *impacts: Impact, consumer: str = "CronJob", area: str = "POL", **more: str) -> Outlook:
     found = [spec(i, area) for i in impacts]
-    asked = {"plugin_ns": "kube-system", "engine": "reference", "consumer": consumer, "schedule": schedule}
+    asked = {"plugin_ns": "kube-system", "engine": "reference", "consumer": consumer, **more}
     return outlook(found, account, simulated=False, **asked)
 
 
@@ -112,3 +112,11 @@ def test_a_plan_says_what_this_account_lacks_and_touches_nothing(tmp_path: Path)
     assert "would take about" in output
     assert {verb for _, verb, key, *_ in asked if "selfsubjectaccessreviews" not in key} <= {"get", "list"}
     assert not (tmp_path / "results" / "report.yaml").exists()
+
+
+def test_what_nobody_may_stop_is_not_announced_to_be_stopped() -> None:
+    managed = plan(Account(ALL), Impact.DISRUPTIVE, managers="Flux").changes
+    nothing = plan(Account(ALL), Impact.DISRUPTIVE, consumer="").changes
+    assert any("Flux would undo that" in c for c in managed)
+    assert any("none is installed" in c for c in nothing)
+    assert not any("suspends" in c or "Lease" in c for c in (*managed, *nothing))

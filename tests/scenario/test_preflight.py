@@ -205,7 +205,8 @@ def nodes(count: int) -> Callable[[Any], None]:
 
     def prepare(world: Any) -> None:
         for number in range(count - 2):
-            world.items.insert(0, base.node(f"worker-{'cde'[number]}", f"10.0.1.{number}", kubelet="v1.35.0", worker=True))
+            more = f"worker-{'cde'[number]}"
+            world.items.insert(0, base.node(more, f"10.0.1.{number}", base.Shape("", (more,)), kubelet="v1.35.0", marks={}))
 
     return prepare
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixtures.cluster.discover.looking import look
-from fixtures.cluster.discover.machines import Machine, machines, named, virt_workers
+from fixtures.cluster.discover.machines import Machine, machines, named, virt_nodes, virt_workers
 from fixtures.kube.resources import NODES, Obj
 from tests.cluster.paper import Paper
 
@@ -56,9 +56,11 @@ def test_workers_are_those_virt_handler_marked_unless_it_marked_none() -> None:
     marked: Any = Paper(
         node("a", **{"kubevirt.io_schedulable": "true"}), node("b", **{"kubevirt.io_schedulable": "false"}), node("c")
     )
-    assert [n["metadata"]["name"] for n in virt_workers(look(marked, NODES))[0]] == ["a"]
+    nodes = look(marked, NODES)
+    assert [[n["metadata"]["name"] for n in found] for found in (virt_workers(nodes)[0], virt_nodes(nodes))] == [["a"], ["a", "b"]]
     plain: Any = Paper(node("a"), node("b", cordoned=True), node("c", **{"node-role.kubernetes.io_control-plane": ""}))
-    assert [n["metadata"]["name"] for n in virt_workers(look(plain, NODES))[0]] == ["a"]
+    nodes = look(plain, NODES)
+    assert [[n["metadata"]["name"] for n in found] for found in (virt_workers(nodes)[0], virt_nodes(nodes))] == [["a"], ["a", "b"]]
 
 
 def test_a_message_names_a_few_and_counts_the_rest() -> None:
