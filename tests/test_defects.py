@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from fixtures.embedded import defects
 from fixtures.report import catalogue
-from tests.certifying import Certified, certify
+from tests.certifying import Runs
 
 pytestmark = pytest.mark.slow
 
 
-class Runs:
-    """Whole runs by defect, as many at a time as there are processors; one that was not asked for ahead is started when wanted."""
-
-    def __init__(self, pool: ThreadPoolExecutor, folder: Path) -> None:
-        self._pool, self._folder = pool, folder
-        self._started: dict[str, Future[Certified]] = {}
-
-    def start(self, name: str) -> Future[Certified]:
-        if name not in self._started:
-            self._started[name] = self._pool.submit(certify, self._folder / name, "--defect", name)
-        return self._started[name]
-
-    def __getitem__(self, name: str) -> Certified:
-        return self.start(name).result()
-
-
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The selected tests' runs are under way."""
-    pool = ThreadPoolExecutor(os.cpu_count() or 1)
-    found = Runs(pool, tmp_path_factory.mktemp("defects"))
-    for item in request.session.items:
-        if item.path == request.path and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            found.start(item.callspec.params["name"])
-    yield found
-    pool.shutdown(cancel_futures=True)
+    """Runs by defect; those of the selected tests are under way."""
+    with Runs(tmp_path_factory.mktemp("defects"), lambda name: ("--defect", name)) as found:
+        found.start_selected(request, "name")
+        yield found
 
 
 @pytest.mark.parametrize("name", defects.names())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.cluster import transport
 from fixtures.cluster.api import Cluster, Edit, Verb
 from fixtures.cluster.client import KubeCluster
 from fixtures.cluster.embedded import EmbeddedUnderTest, client_of
@@ -23,6 +24,12 @@ from fixtures.scenario.record import Reached
 from fixtures.scenario.restore import restore
 from tests.scenario import cases
 from tests.scenario.cases import Killed, Mortal
+
+
+@pytest.fixture(autouse=True)
+def _outages_cost_no_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads that an outage refuses are repeated at once: here its length is told by the cluster's clock."""
+    monkeypatch.setattr(transport, "PAUSE", 0.005)
 
 
 @pytest.fixture
