@@ -135,3 +135,29 @@ def test_help_starts_without_the_slow_parts():
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=60, check=True)
     assert "--cluster-kubeconfig" in done.stdout
     assert "SLOW []" in done.stdout
+
+
+def test_where_test_vms_come_from():
+    given = {"vm-image": "harbor.example:5000/x/fedora:42", "vm-registry": "harbor.example/mirror/", "vm-disk": "pvc"}
+    found = parse({**given, "vm-storage-class": "ceph-rbd", "vm-volume-mode": "Filesystem"})
+    assert (found.vm_image, found.vm_registry) == ("harbor.example:5000/x/fedora:42", "harbor.example/mirror")
+    assert (found.vm_disk, found.vm_storage_class, found.vm_volume_mode) == ("pvc", "ceph-rbd", "Filesystem")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"vm-image": "https://quay.io/x"}, "'https://quay.io/x' is no image, such as"),
+        ({"vm-image": "a image"}, "is no image"),
+        ({"vm-registry": "https://harbor.example"}, r"is no HOST\[:PORT\]\[/PATH\], such as .* \(no scheme\)"),
+        ({"vm-registry": "/"}, "is no HOST"),
+        ({"vm-disk": "rwx"}, "'rwx' is not known; known: containerdisk, pvc"),
+        ({"vm-storage-class": "Ceph", "vm-disk": "pvc"}, "'Ceph' is no name of a StorageClass"),
+        ({"vm-storage-class": "ceph"}, r"--vm-storage-class: needs --vm-disk=pvc \(the test VMs have containerdisk\)"),
+        ({"vm-volume-mode": "Block"}, "--vm-volume-mode: needs --vm-disk=pvc"),
+        ({"vm-image": "a", "cluster": "files", "manifests": "."}, "--vm-image: not with --cluster=files"),
+    ],
+)
+def test_unusable_sources_of_test_vms_are_named(given, says):
+    with pytest.raises(UsageError, match=says):
+        parse(given)

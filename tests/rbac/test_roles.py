@@ -35,6 +35,8 @@ ONLY_ELSEWHERE = {
     ("list", "persistentvolumeclaims"): "the policy protects storage classes",
     ("get", "clusterversions.config.openshift.io"): "OpenShift",
     ("get", "settings.harvesterhci.io"): "Harvester",
+    ("create", "persistentvolumeclaims"): "--vm-disk=pvc",
+    ("list", "storageclasses.storage.k8s.io"): "--vm-disk=pvc",
     ("update", "leases.coordination.k8s.io"): "the lock is taken over from a run that died",
 }
 Asked = set[tuple[str, str, str, str, str, int, str]]

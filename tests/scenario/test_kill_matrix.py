@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from fixtures.cluster.embedded import EmbeddedUnderTest
-from fixtures.kube.objects import dig
+from fixtures.kube.objects import dig, name
 from fixtures.kube.resources import CRONJOBS, LEASES
+from fixtures.narrative import not_restored
 from fixtures.scenario import lock
 from fixtures.scenario.restore import restore
 from tests.scenario import cases
 from tests.scenario.cases import Killed, Mortal
 
 #: Writes of a whole scenario, lock to unlock; `test_the_matrix_covers_every_write` keeps this honest.
-WRITES = 41
+WRITES = 48
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,7 @@ def test_killed_before_a_write_and_restored_by_the_configmap(
     writes = die(acp, at, tmp_path / "lost", after=False, run=f"b{at}")
     done = restore(acp, cases.NS, tmp_path / "elsewhere")
     assert done.done, (writes[-1], done)
+    acp.elapse(5)  # what belongs to a namespace is collected a moment later
     assert cases.footprint(acp) == before, writes[-1]
 
 
@@ -64,11 +66,12 @@ def test_killed_after_a_write_and_restored_by_the_file(acp: EmbeddedUnderTest, t
     """After the n-th write is before the next one: with those above, every gap between two writes has its turn."""
     before = cases.footprint(acp)
     writes = die(acp, at, tmp_path, after=True, run=f"a{at}")
-    begun = acp.now()
+    begun, locked = acp.now(), any(name(lease) == lock.NAME for lease in acp.world.store.list(LEASES))
     done = restore(acp, cases.NS, tmp_path)
     assert done.done, (writes[-1], done)
+    acp.elapse(5)  # what belongs to a namespace is collected a moment later
     assert cases.footprint(acp) == before, writes[-1]
-    if at < WRITES:
+    if locked:
         assert acp.now() - begun > 60, "a run that may be alive is waited for"
 
 
@@ -87,18 +90,18 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("at", range(1, 36, 3))
+@pytest.mark.parametrize("at", [2, 5, *range(8, 43, 3)])
 def test_interrupted_after_a_write_it_rolls_back_by_itself(acp: EmbeddedUnderTest, tmp_path: Path, at: int) -> None:
     before = cases.footprint(acp)
     disturbed = Disturbed(acp, at, interrupt)
     play = cases.scenario(disturbed, tmp_path, f"i{at}")
     with contextlib.suppress(KeyboardInterrupt):  # none when it came during roll-back, which is not disturbed
         play.play()
-    assert play.record.rollback.done, (disturbed.writes[at - 1], play.record.rollback)
+    assert not_restored(play.record) == [], disturbed.writes[at - 1]
     assert cases.footprint(acp) == before, disturbed.writes[at - 1]
 
 
-@pytest.mark.parametrize("at", range(1, 36, 4))
+@pytest.mark.parametrize("at", range(8, 43, 4))
 def test_a_lease_lost_after_a_write_ends_in_a_clean_roll_back(acp: EmbeddedUnderTest, tmp_path: Path, at: int) -> None:
     before = cases.footprint(acp)
 
@@ -112,14 +115,14 @@ def test_a_lease_lost_after_a_write_ends_in_a_clean_roll_back(acp: EmbeddedUnder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("at", range(2, 36, 6))
+@pytest.mark.parametrize("at", [2, *range(9, 43, 6)])
 def test_an_api_server_lost_for_a_while_after_a_write_leaves_nothing(tmp_path: Path, at: int) -> None:
     cluster = cases.start()
     try:
         before = cases.footprint(cluster)
         disturbed = Disturbed(cluster, at, lambda: cases.outage(cluster, seconds=1.0))
         record = cases.scenario(disturbed, tmp_path, f"o{at}").play()
-        assert record.rollback.done, (disturbed.writes[at - 1], record.stopped_because, record.rollback)
+        assert not_restored(record) == [], (disturbed.writes[at - 1], record.stopped_because)
         assert cases.footprint(cluster) == before, disturbed.writes[at - 1]
     finally:
         cluster.close()
@@ -139,7 +142,7 @@ def test_other_flavours_are_restored_from_a_kill_at_some_writes(flavour: str, tm
     cluster = cases.start(**options)
     try:
         before = cases.footprint(cluster)
-        for at in range(5, 36, 5):
+        for at in range(9, 43, 5):
             mortal = Mortal(cluster, at, after=at % 2 == 0)
             with pytest.raises(Killed):
                 cases.scenario(mortal, tmp_path, f"f{at}", ns).play()

@@ -164,7 +164,7 @@ def test_an_owner_that_wakes_up_notices_and_stops(acp: EmbeddedUnderTest, tmp_pa
 def test_a_killed_scenario_without_its_journal_leaves_a_namespace_that_restore_finds(
     acp: EmbeddedUnderTest, tmp_path: Path
 ) -> None:
-    mortal = Mortal(acp, 12, after=True)
+    mortal = Mortal(acp, 19, after=True)
     with pytest.raises(Killed):
         cases.scenario(mortal, tmp_path, "r1").play()
     (left,) = disposable.found(acp)

@@ -83,7 +83,7 @@ def test_on_a_deployment_too(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
     assert dig(acp.get(DEPLOYMENTS, "descheduler", ns=cases.NS), "spec", "replicas") == 2
 
 
-@pytest.mark.parametrize("at", [6, 8, 20, 28, 32])
+@pytest.mark.parametrize("at", [13, 15, 27, 35, 39])
 def test_a_killed_run_is_undone_beside_them(acp: EmbeddedUnderTest, tmp_path: Path, at: int) -> None:
     for tune in TUNED["schedule and policy"]:
         tune(acp)

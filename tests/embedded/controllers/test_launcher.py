@@ -19,7 +19,8 @@ MI = 1 << 20
 
 
 def claim(rig: Rig, claim_name: str, mode: str) -> list[Obj]:
-    rig.store.create(PVCS, {"metadata": {"name": claim_name, "namespace": NS}, "spec": {"accessModes": [mode]}})
+    spec = {"accessModes": [mode], "volumeName": "pv"}
+    rig.store.create(PVCS, {"metadata": {"name": claim_name, "namespace": NS}, "spec": spec, "status": {"phase": "Bound"}})
     return [{"name": "root", "persistentVolumeClaim": {"claimName": claim_name}}]
 
 

@@ -15,6 +15,7 @@ STATUSES: dict[str, set[int]] = {
     "api-429": {0, 6},
     "api-500": {0, 6},
     "conflict-storm": {0, 6},
+    "image-unreachable": {6},
     "interceptor-down": {1},
     "migration-fails": {1},
     "migration-slow": {0, 6},
