@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.checks import Status
+from fixtures.checks import AREAS, Status
 from fixtures.report.files import write
 from fixtures.report.matrix.collect import Entry
 from fixtures.report.matrix.model import join
@@ -25,7 +25,10 @@ frame.onload = () => {{
   const wide = [...d.querySelectorAll("body *")].filter(
     e => e.getBoundingClientRect().right > {width} + 1 && !e.closest(".scroll") && !e.closest("svg"));
   document.getElementById("out").textContent = "width=" + d.documentElement.scrollWidth + " wide=" + wide.length
-    + " " + wide.slice(0, 3).map(e => e.tagName + "." + e.className).join();
+    + " " + wide.slice(0, 3).map(e => e.tagName + "." + e.className).join()
+    + " cut=" + [...d.querySelectorAll(".lead")].filter(
+      e => e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1).length
+    + " hidden=" + [...d.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth + 1).length;
 }};
 </script></body>"""
 
@@ -48,18 +51,32 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return folder / "report.html"
 
 
+@pytest.mark.parametrize("report", ["plain"], indirect=True)  # one style sheet for all pages
 def test_the_page_follows_the_colour_scheme(chromium: Browser, report: Path) -> None:
     assert min(chromium.corner(report, dark=False)) > 240
     assert max(chromium.corner(report, dark=True)) < 40
 
 
+def measured(chromium: Browser, page: str, folder: Path, width: int) -> dict[str, int]:
+    wrapper = folder / "wrapper.html"
+    text = re.sub(r"<meta http-equiv[^>]*>", "", page)
+    wrapper.write_text(MEASURE.format(width=width, page=html.escape(text)), encoding="utf-8")
+    found = dict(re.findall(r"(width|wide|cut|hidden)=(\d+)", chromium.dom(wrapper).partition('id="out"')[2]))
+    return {name: int(value) for name, value in found.items()}
+
+
 def test_a_phone_shows_it_without_scrolling_sideways(chromium: Browser, report: Path, tmp_path: Path) -> None:
-    text = re.sub(r"<meta http-equiv[^>]*>", "", report.read_text(encoding="utf-8"))
-    wrapper = tmp_path / "wrapper.html"
-    wrapper.write_text(MEASURE.format(width=PHONE, page=html.escape(text)), encoding="utf-8")
-    measured = re.search(r"width=(\d+) wide=(\d+) ?([^<]*)", chromium.dom(wrapper))
-    assert measured is not None
-    assert (int(measured[1]), int(measured[2])) == (PHONE, 0), measured[3]
+    found = measured(chromium, report.read_text(encoding="utf-8"), tmp_path, PHONE)
+    assert (found["width"], found["wide"]) == (PHONE, 0)
+
+
+def test_no_version_is_cut_off_and_a_screen_shows_every_area_of_a_matrix(chromium: Browser, tmp_path: Path) -> None:
+    rows = [row(f"{area}-1") for area in AREAS]
+    real, embedded = (certificate(*rows, source=s, kubevirt="v1.8.4", image="v0.36.0") for s in ("live", "embedded"))
+    page = html_of(join(Entry(tmp_path / "x", c) for c in (real, embedded)), [], [], tmp_path)
+    assert measured(chromium, page, tmp_path, PHONE)["cut"] == 0
+    wide = measured(chromium, page, tmp_path, 1100)
+    assert (wide["wide"], wide["cut"], wide["hidden"]) == (0, 0, 0)
 
 
 def test_no_script_runs_and_it_prints(chromium: Browser, report: Path) -> None:
