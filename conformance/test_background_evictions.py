@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
-from fixtures.engine.api import RebalancerEngine
 from fixtures.engine.report import CycleReport
 from fixtures.run import Attach
 from fixtures.scenario.bench_include import IncludeRecord
@@ -322,10 +321,8 @@ def test_a_long_migration_is_not_asked_for_twice(background: BackgroundRecord, e
     needs=NEEDS,
     source="KEP-1397 stories 3 and 4: custom eviction policies, aware of evictions in progress",
 )
-def test_a_custom_policy_can_veto_and_sees_evictions_in_progress(background: BackgroundRecord, engine: RebalancerEngine) -> None:
+def test_a_custom_policy_can_veto_and_sees_evictions_in_progress(reference_engine: None, background: BackgroundRecord) -> None:
     """A policy of a few lines sees the eviction in progress and keeps every other Pod from being evicted meanwhile."""
-    if engine.name != "reference":
-        not_applicable(f"the engine under test is {engine.name}; custom policies in Python are the reference engine's")
     if background.custom is None:
         inconclusive(f"no custom policy was tried: {background.stopped_because}")
     custom = background.custom

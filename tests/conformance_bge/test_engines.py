@@ -57,6 +57,8 @@ def test_with_the_installed_engine_they_are_as_disruptive_as_the_edits_they_make
     found = certify(tmp_path, "--check=BGE", "--engine=installed", "--allow=namespaced")
     assert {o for c, o in bge(found).items() if c != "BGE-12"} == {"not-selected"}, found.output
     assert "its impact is disruptive with --engine=installed, whose policy it edits" in found.reason("BGE-1")
+    assert found.outcomes["BGE-12"] == "not-applicable"
+    assert not list(tmp_path.glob("journal*"))  # nothing was stopped or edited, not even for a moment
 
 
 @pytest.mark.parametrize(
