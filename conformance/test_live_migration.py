@@ -11,7 +11,7 @@ from fixtures.kube.objects import annotations_of, dig, name
 from fixtures.run import Attach
 from fixtures.scenario import timeline
 from fixtures.scenario.observe import EVACUATION
-from fixtures.scenario.record import Move, Reached, ScenarioRecord
+from fixtures.scenario.record import Guest, Move, Reached, ScenarioRecord
 from fixtures.versions import DeschedulerFacts, KubeVirtFacts
 
 MIGRATING = ("LiveMigrate", "LiveMigrateIfPossible")
@@ -166,8 +166,8 @@ def test_the_migration_succeeds_between_the_two_workers(rebalance: ScenarioRecor
     needs=["write", "engine"],
     source="the VMI is running on a different node, the VMI UID is unchanged, the VM remains Running/Ready",
 )
-def test_the_vm_runs_on_unharmed_elsewhere(rebalance: ScenarioRecord) -> None:
-    """Same VMI UID on the other worker, never out of Running, ready at the end."""
+def test_the_vm_runs_on_unharmed_elsewhere(rebalance: ScenarioRecord, evidence: Attach) -> None:
+    """Same VMI UID on the other worker, never out of Running, ready at the end; not rebooted, where the guest agent tells."""
     before = {vm.name: vm for vm in rebalance.vms}
     for move in _migrated(rebalance, Reached.MIGRATED):
         who = f"VMI {rebalance.namespace}/{move.vm}"
@@ -179,6 +179,11 @@ def test_the_vm_runs_on_unharmed_elsewhere(rebalance: ScenarioRecord) -> None:
         assert not left, f"{who}: went through phases {left} during the migration, wanted Running throughout"
         assert move.running_after, f"{who} is not Running after the migration"
         assert move.ready_after, f"{who} is not Ready after the migration"
+        was, now = before[move.vm].guest, move.guest
+        evidence("guest", who, f"boot id {was.boot_id} before, {now.boot_id} after" if now.boot_id else _not_verified(was, now))
+        assert now.boot_id in ("", was.boot_id), (
+            f"{who}: the guest's boot id is {now.boot_id}, was {was.boot_id}: it was rebooted, not migrated"
+        )
 
 
 @check(
@@ -290,6 +295,10 @@ def test_everything_is_as_before(rebalance: ScenarioRecord) -> None:
     assert not back.left_behind, f"left behind: {', '.join(back.left_behind)}; delete them"
     assert not back.differences, f"not as before: {'; '.join(back.differences)}"
     assert back.done, f"the roll-back did not finish: {rebalance.stopped_because}"
+
+
+def _not_verified(was: Guest, now: Guest) -> str:
+    return f"guest not verified: {now.unknown if was.boot_id else was.unknown}"
 
 
 def _printed(rebalance: ScenarioRecord) -> tuple[dict[str, str], ...]:
