@@ -161,3 +161,11 @@ def test_where_test_vms_come_from():
 def test_unusable_sources_of_test_vms_are_named(given, says):
     with pytest.raises(UsageError, match=says):
         parse(given)
+
+
+def test_a_configmap_for_the_certificate_is_named_with_its_namespace():
+    assert parse({"cluster": "live", "report-configmap": "certs/prod.today"}).report_configmap == "certs/prod.today"
+    with pytest.raises(UsageError, match="--report-configmap: 'certificate' is no NS/NAME of a ConfigMap, such as"):
+        parse({"cluster": "live", "report-configmap": "certificate"})
+    with pytest.raises(UsageError, match="--report-configmap: not with --cluster=embedded"):
+        parse({"report-configmap": "a/b"})
