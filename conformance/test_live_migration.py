@@ -6,7 +6,6 @@ The scenario runs once; each check reads its record, fails on contrary evidence 
 from __future__ import annotations
 
 from fixtures.checks import Impact, Level, check, inconclusive
-from fixtures.engine.report import Pass
 from fixtures.kube.objects import annotations_of, dig, name
 from fixtures.run import Attach
 from fixtures.scenario import timeline
@@ -52,7 +51,7 @@ def test_the_engine_reads_the_new_policy_and_classifies_the_workers(rebalance: S
     passes = [p for p in rebalance.cycles[0].report.passes if p.nodes]
     assert passes, f"the first cycle classified no node; its log says: {rebalance.cycles[0].report.log[-600:]!r}"
     found = passes[0]
-    for what, wanted, seen in zip(("thresholds", "targetThresholds"), _printed(rebalance), _criteria(found), strict=True):
+    for what, wanted, seen in zip(("thresholds", "targetThresholds"), _printed(rebalance), found.criteria, strict=True):
         assert seen == wanted, f"the engine used {what} {seen}, the policy in the ConfigMap says {wanted}"
     categories = {node: c.category for node, c in found.nodes.items()}
     wanted_categories = {rebalance.source: "overutilized", rebalance.target: "underutilized"}
@@ -77,7 +76,7 @@ def test_one_cycle_makes_exactly_one_request(rebalance: ScenarioRecord, evidence
     _need(rebalance, Reached.CYCLE_RUN)
     report = rebalance.cycles[0].report
     evidence("log", "first cycle of the scenario", report.log)
-    if not any(_criteria(p) == _printed(rebalance) for p in report.passes):
+    if not any(p.criteria == _printed(rebalance) for p in report.passes):
         inconclusive("the first cycle did not run on the policy written for it, see MIG-2")
     requested = report.requested
     if report.eviction_requests and not requested and not report.total_evicted:
@@ -304,10 +303,6 @@ def _not_verified(was: Guest, now: Guest) -> str:
 def _printed(rebalance: ScenarioRecord) -> tuple[dict[str, str], ...]:
     """Our thresholds and targetThresholds as the engine prints them."""
     return tuple({r: f"{p:.2f}%" for r, p in rebalance.thresholds[k].items()} for k in ("thresholds", "targetThresholds"))
-
-
-def _criteria(found: Pass) -> tuple[dict[str, str], ...]:
-    return (dict(found.criteria_under or {}), dict(found.criteria_target or {}))
 
 
 def _need(rebalance: ScenarioRecord, step: Reached) -> None:

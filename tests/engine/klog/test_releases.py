@@ -72,6 +72,10 @@ def test_release_0_32_names_classes_in_the_message_and_prints_two_decimals(klog_
     }
     assert one.criteria_under == {"CPU": 30, "Mem": 30, "Pods": 100}
     assert one.criteria_target == {"CPU": 50, "Mem": 50, "Pods": 100}
+    assert one.criteria == (
+        {"cpu": "30.00%", "memory": "30.00%", "pods": "100.00%"},
+        {"cpu": "50.00%", "memory": "50.00%", "pods": "100.00%"},
+    )
     assert one.sources == [
         Source(
             "n1",
