@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from fixtures.checks import Impact, Level, Outcome, Scope, Spec, Status, Verdict, Word
 from fixtures.options import parse
-from fixtures.report.certificate import Certificate, CheckRow, ClusterRow, Suite
+from fixtures.report.certificate import Certificate, CheckRow, ClusterRow, Suite, VersionRow
 from fixtures.terminal import Terminal
 
 
@@ -85,6 +86,17 @@ def test_reasons_wrap_within_100_columns_and_markup_in_them_is_text(clock):
     assert max(map(len, lines)) <= 100
     assert "[red]long[/red]" in out.getvalue()
     assert "- [bold]a[/bold] reason" in lines
+
+
+def test_a_version_that_is_a_digest_folds_and_leaves_room_for_where_it_was_read(clock):
+    terminal, out = plain(clock)
+    digest = "sha256:" + "0123456789abcdef" * 4
+    read_from = "image registry.k8s.io/descheduler/descheduler of CronJob descheduler"
+    found = replace(certificate(), versions=(VersionRow("descheduler image", digest, read_from),))
+    terminal.summary(found, "out/report.yaml")
+    lines = out.getvalue().splitlines()
+    assert any(line.startswith("descheduler image") and "image registry.k8s.io" in line for line in lines)
+    assert digest in "".join(line[18:44].strip() for line in lines if not line[44:45].strip())
 
 
 def test_checks_stand_by_area_in_catalogue_order(clock):
