@@ -190,8 +190,10 @@ def test_checks_that_never_had_their_turn_are_skipped_not_passed(project):
     assert project.row("INT-1")["reason"] == "the run ended before its turn"
 
 
-def test_an_interrupted_run_still_leaves_a_certificate(project):
-    text = '@check("HCO-1", impact=RO, source="s")\ndef test_x():\n    "X."\n    raise KeyboardInterrupt\n'
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupted_run_still_leaves_a_certificate(project, number, hang_ups):
+    sent = f"import signal\n    signal.raise_signal(signal.{number})"
+    text = f'@check("HCO-1", impact=RO, source="s")\ndef test_x():\n    "X."\n    {sent}\n'
     result = project.checks(text).run()
     assert result.ret == 2
     assert project.report["verdict"]["word"] == "unknown"

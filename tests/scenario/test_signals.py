@@ -9,6 +9,9 @@ import pytest
 from fixtures.scenario.signals import PATIENCE, rolling_back_on_signals
 
 
+pytestmark = pytest.mark.usefixtures("hang_ups")
+
+
 def roll_back(*signals: signal.Signals, trouble: Exception | None = None) -> list[str]:
     steps: list[str] = []
     try:
@@ -24,7 +27,7 @@ def roll_back(*signals: signal.Signals, trouble: Exception | None = None) -> lis
     return steps
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("trouble", [None, ValueError("of the run")])
 def test_the_run_ends_once_everything_is_back(
     number: signal.Signals, trouble: Exception | None, capfd: pytest.CaptureFixture[str]
@@ -37,6 +40,14 @@ def test_a_second_signal_abandons_the_roll_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     assert roll_back(signal.SIGTERM, signal.SIGTERM) == ["SIGTERM"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert roll_back(signal.SIGHUP) == ["put back"]
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_without_a_signal_nothing_is_raised() -> None:
