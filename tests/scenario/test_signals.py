@@ -8,7 +8,6 @@ import pytest
 
 from fixtures.scenario.signals import PATIENCE, rolling_back_on_signals
 
-
 pytestmark = pytest.mark.usefixtures("hang_ups")
 
 
