@@ -40,7 +40,7 @@ DUMP = DATA / "dump"
 
 
 def cluster_at(path: Path) -> FilesCluster:
-    return open_files(Settings(cluster="files", engine="none", manifests=path))
+    return open_files(Settings(cluster="files", engine="none", manifests=(path,)))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_without_the_webhook_recorded_it_is_unknown_not_absent(copied: Path) -> 
 def test_versions_the_dump_does_not_tell_are_not_recorded(whole: Judged) -> None:
     from fixtures.found import Found
 
-    found = Found(whole.cluster, Settings(cluster="files", engine="none", manifests=DUMP))
+    found = Found(whole.cluster, Settings(cluster="files", engine="none", manifests=(DUMP,)))
     rows = {r.product: r.value for r in found.versions.rows}
     assert rows["Kubernetes"] == "v1.36.2"
     assert rows["KubeVirt"] == "v1.9.0"

@@ -31,7 +31,7 @@ CONFIGMAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: a}
 
 
 def opened(path: Path) -> FilesCluster:
-    return open_files(Settings(cluster="files", engine="none", manifests=path))
+    return open_files(Settings(cluster="files", engine="none", manifests=(path,)))
 
 
 def values(text: str) -> tuple[list[Any], list[str]]:
