@@ -169,3 +169,17 @@ def test_a_configmap_for_the_certificate_is_named_with_its_namespace():
         parse({"cluster": "live", "report-configmap": "certificate"})
     with pytest.raises(UsageError, match="--report-configmap: not with --cluster=embedded"):
         parse({"report-configmap": "a/b"})
+
+
+def test_numbers_of_a_config_file_stay_what_was_typed(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("embedded: {kubernetes: 1.30}\nseed: 3\nplan: true\n", encoding="utf-8")
+    found = parse({"config": str(config)})
+    assert (found.embedded.kubernetes, found.seed, found.plan) == ("1.30", 3, True)
+
+
+def test_a_key_that_comes_twice_in_a_config_file_is_refused(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text("seed: 1\nembedded: {kubernetes: '1.34'}\nseed: 2\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"the key 'seed' comes twice.*line 3"):
+        parse({"config": str(config)})
