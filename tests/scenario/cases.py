@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fixtures.embedded.ports import ApiError
 from fixtures.embedded.server import Arrival
 from fixtures.embedded.world import World
 from fixtures.engine.installed import InstalledEngine
+from fixtures.engine.reference.behaviour import DEFAULT
 from fixtures.kube.objects import dig, full_name, labels, uid
 from fixtures.kube.resources import (
     CLUSTERROLEBINDINGS,
@@ -47,8 +49,9 @@ NS = "descheduler"
 
 
 def start(*, prepare: Callable[[World], None] | None = None, **options: Any) -> EmbeddedUnderTest:
-    """A cluster with the reference engine installed; ``prepare`` edits its world first."""
-    world = EmbeddedCluster(run_container=reference_engine, **options)
+    """A cluster with the reference engine installed, behaving as the descheduler release; ``prepare`` edits its world first."""
+    version = options.get("descheduler", DEFAULT)
+    world = EmbeddedCluster(run_container=partial(reference_engine, version=version), **options)
     if prepare is not None:
         nothing: frozenset[str] = frozenset()
         world.plugins.append(Defect("prepared", "", nothing, nothing, prepare, lambda _: None))
