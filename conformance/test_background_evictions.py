@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fixtures.checks import Impact, Level, check, inconclusive, not_applicable
+from fixtures.engine.judging import lacks_gate
 from fixtures.engine.report import CycleReport
 from fixtures.run import Attach
 from fixtures.scenario.bench_include import IncludeRecord
@@ -180,9 +181,13 @@ def test_included_namespaces_fail_the_run(included: IncludeRecord, evidence: Att
         inconclusive(f"no run with that policy: {included.stopped_because}")
     report = included.report
     evidence("log", f"run of {included.who} with evictableNamespaces.include", report.log)
+    if report.fatal is None and report.total_evicted is None:
+        inconclusive(f"{included.who} neither refused its policy nor completed a cycle, ended with status {report.exit_code}")
     assert report.fatal is not None, f"{included.who} accepted evictableNamespaces.include and ended with status {report.exit_code}"
     if report.fatal.startswith("failed to read policy config file"):
         inconclusive(f"{included.who} does not find its policy: {report.fatal}")
+    if lacks_gate(report):
+        inconclusive(f"{included.who} does not start: {report.fatal}; see BGE-1")
     assert NO_INCLUSION in report.fatal, f"{included.who} failed with {report.fatal!r}, wanted {NO_INCLUSION!r}"
     assert report.exit_code not in (0, None), f"{included.who} failed to start, but ended with status {report.exit_code}"
     assert included.started_again, f"{included.who} was not started again within {included.waited:.0f} s of its failure"

@@ -83,6 +83,16 @@ def test_a_program_that_hangs_is_stopped_with_all_it_started(tmp_path: Path) -> 
     assert time.monotonic() - begin < 5
 
 
+def test_a_program_ends_although_what_it_started_holds_its_output_and_that_ends_with_it(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    message = trouble(script(tmp_path / "e", f"sleep 600 & echo $! > {tmp_path}/child"), limit=30)
+    assert "ended with status 0 and printed nothing" in message
+    assert time.monotonic() - begin < 5
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "cmdline")
+    while child.exists() and child.read_bytes():  # a zombie, which only its new parent can remove, has none
+        assert time.monotonic() - begin < 5
+
+
 def test_a_program_that_closes_its_output_and_stays(tmp_path: Path) -> None:
     assert "closed its output" in trouble(script(tmp_path / "e", "exec >&- 2>&-; sleep 600"), limit=1.0)
 

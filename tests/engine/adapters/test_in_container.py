@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.embedded.ports import ContainerRun
+from fixtures.engine import binary
 from fixtures.engine.api import EngineTrouble, NoGate
 from fixtures.engine.binary import in_container, usable
 from fixtures.engine.contained import ContainedEngine
@@ -91,6 +92,13 @@ def test_one_that_hangs_is_killed_unless_it_is_to_stay(tmp_path: Path) -> None:
     while time.monotonic() - begin < 0.5:
         next(staying)
     staying.close()
+
+
+def test_once_it_has_hung_it_gets_less_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binary, "AFTER_A_HANG", 0.2)
+    run = in_container(Path(script(tmp_path / "e", "sleep 600")), time_limit=1.0)
+    first, second = (ended(run(container(bytearray())))[1] for _ in range(2))
+    assert first > 0.9 > second
 
 
 def test_one_that_cannot_be_started_is_said(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from fixtures.cluster.api import Edit, Verb
 from fixtures.cluster.embedded import EmbeddedUnderTest, start_embedded
+from fixtures.embedded.ports import ContainerRun
 from fixtures.engine.api import EngineTrouble
 from fixtures.engine.installed import InstalledEngine
 from fixtures.kube.objects import dig
@@ -232,7 +233,7 @@ def test_a_deployment_that_completes_no_cycle_is_said(
     cluster: EmbeddedUnderTest, deployment: Obj, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "log", lambda *a, **k: "nothing of interest\n")
-    with pytest.raises(EngineTrouble, match=r"no cycle was completed within 180 s in the log of Pod descheduler-\S+ \(Running\)"):
+    with pytest.raises(EngineTrouble, match=r"no cycle was completed within 120 s in the log of Pod descheduler-\S+ \(Running\)"):
         InstalledEngine(cluster, deployment, within=120).cycle(None)
 
 
@@ -254,6 +255,48 @@ def test_a_job_with_a_refused_policy_is_tried_again(cluster: EmbeddedUnderTest, 
 def test_a_job_that_takes_the_policy_is_not_tried_again(cluster: EmbeddedUnderTest, cronjob: Obj) -> None:
     report, again = InstalledEngine(cluster, suspended(cluster, cronjob)).refused(again_within=60)
     assert (report.exit_code, report.fatal, again) == (0, None, False)
+
+
+# ---- processes that disappoint
+
+
+def dying(run: ContainerRun) -> Generator[float, None, int]:
+    run.write(b"starting\n")
+    yield 1.0
+    return 137
+
+
+def leaving(run: ContainerRun) -> Generator[float, None, int]:
+    yield 1.0
+    return 0
+
+
+@pytest.fixture
+def disappointing(request: pytest.FixtureRequest) -> Iterator[EmbeddedUnderTest]:
+    workload, process = request.param
+    found = start_embedded(parse({"embedded": f"workload={workload}"}), run_container=process)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("disappointing", "says"),
+    [
+        (("cronjob", dying), r"Pod \S+ was killed by signal SIGKILL; it said last: starting"),
+        (("deployment", dying), r"Pod \S+ was killed by signal SIGKILL; it said last: starting"),
+        (("cronjob", leaving), r"Pod \S+ ended with status 0 and an empty log"),
+        (("deployment", leaving), r"Pod \S+ was started again 3 times without a cycle \(.*ended with status 0\)"),
+    ],
+    indirect=["disappointing"],
+)
+def test_a_process_that_dies_or_leaves_is_said_soon(disappointing: EmbeddedUnderTest, says: str) -> None:
+    cluster = disappointing
+    deployments = cluster.list(DEPLOYMENTS, ns=NS)
+    workload = stopped(cluster) if deployments else suspended(cluster, cluster.list(CRONJOBS)[0] | {"kind": "CronJob"})
+    begin = cluster.now()
+    with pytest.raises(EngineTrouble, match=says):
+        InstalledEngine(cluster, workload).cycle(None)
+    assert cluster.now() - begin < 150
 
 
 @pytest.fixture
