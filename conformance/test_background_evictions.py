@@ -145,8 +145,12 @@ def test_the_default_policy_moves_no_vm_with_a_claim(background: BackgroundRecor
     protected, unprotected = background.report(Step.PROTECTED), background.report(Step.UNPROTECTED)
     if not background.with_claims:
         not_applicable(f"no VM with a PVC runs on {background.source}: launchers there have no persistentVolumeClaim volume")
+    foreseen = background.all(Step.PROTECTED)[-1].foreseen
+    how = "foreseen over a snapshot by the reference engine" if foreseen else "with a limit of 0"
     for step, report in ((Step.PROTECTED, protected), (Step.UNPROTECTED, unprotected)):
-        evidence("log", f"{step}, with a limit of 0", report.log)
+        evidence("log", f"{step}, {how}", report.log)
+    moved = sorted(set(protected.pods_with("evicted", "evictedDryRun", "background")) & set(background.with_claims))
+    assert not moved, f"the default policy moves VMs with a PVC: {moved}"
     more = removable(unprotected, background.source) - removable(protected, background.source)
     assert more >= 0, f"the protection of claims added {-more} candidates on {background.source}"
     reasons = {f.pod: f.checks for p in protected.passes for f in p.filtered}

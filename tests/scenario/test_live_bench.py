@@ -45,6 +45,9 @@ def test_all_cycles_are_run_and_only_the_own_namespace_is_touched(tmp_path: Path
     assert record.stopped_because == ""
     assert set(record.ran) == set(Step)
     assert len([r for r in record.ran[Step.LATER] if r.migrating]) == 3
+    assert [ran.foreseen for step in record.ran for ran in record.ran[step]].count(True) == 2, "the shipped policy has no bounds"
+    candidates = [record.ran[step][0].report.passes[0].sources[0].pods or {} for step in (Step.UNPROTECTED, Step.PROTECTED)]
+    assert candidates[0]["removable"] - candidates[1]["removable"] == len(record.with_claims) == 1
     assert left_behind == []
     assert strange_writes(world) == []
     assert [o for r in SHARED for o in world.world.store.list(r) if RUN in name(o)] == []
