@@ -13,6 +13,8 @@ from fixtures.cluster.client import KubeCluster
 from fixtures.cluster.embedded import EmbeddedUnderTest, client_of
 from fixtures.embedded.installed import base
 from fixtures.embedded.store import Store
+from fixtures.foreseeing import refusals
+from fixtures.found import Found
 from fixtures.kube.objects import condition, name
 from fixtures.kube.resources import (
     CLUSTERROLEBINDINGS,
@@ -27,6 +29,7 @@ from fixtures.kube.resources import (
     Obj,
     Resource,
 )
+from fixtures.options import Settings
 from fixtures.scenario import preflight
 from fixtures.scenario.record import Reached
 from tests.scenario import cases
@@ -160,6 +163,19 @@ def test_an_obstacle_is_refused_with_its_reason(acp: EmbeddedUnderTest, tmp_path
     assert says in record.stopped_because
     assert cases.footprint(acp) == before
     assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_foresees_the_refusal_and_touches_nothing(acp: EmbeddedUnderTest) -> None:
+    settings = Settings()
+    assert refusals(acp, Found(acp, settings), settings) == ()
+    node(lambda n: n["spec"].update(unschedulable=True))(acp.world.store)
+    migration(acp.world.store)
+    before = cases.footprint(acp)
+    told = refusals(acp, Found(acp, settings), settings)
+    assert [t.partition(":")[0] for t in told] == [
+        "live migrations are under way", "1 suitable worker(s) found, wanted at least 2 (control-plane-1",
+    ]  # fmt: skip
+    assert cases.footprint(acp) == before
 
 
 def test_what_was_discovered_to_stand_in_the_way_is_refused_too(acp: EmbeddedUnderTest, tmp_path: Path) -> None:

@@ -314,6 +314,30 @@ def test_a_torn_last_line_is_no_obstacle(acp: EmbeddedUnderTest, tmp_path: Path)
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()][-1] == "done"
 
 
+def test_a_file_whose_run_was_undone_from_elsewhere_says_nothing_any_more(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
+    """The policy has become another since, and stays so."""
+    killed(acp, tmp_path, "bounded policy")
+    assert restore(acp, cases.NS, tmp_path / "elsewhere", force=True).done
+    edit_policy(acp, policy_of(acp) + "# tuned since\n")
+    before = cases.footprint(acp)
+    told: list[str] = []
+    assert restore(acp, cases.NS, tmp_path, say=told.append).done
+    assert "run r1: was undone from elsewhere; nothing of it is left" in told
+    assert cases.footprint(acp) == before
+    assert restore(acp, cases.NS, tmp_path).runs == {}, "told once"
+
+
+def test_a_file_whose_configmap_somebody_deleted_still_undoes_its_run(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
+    before = cases.footprint(acp)
+    for why in ("stop the installed engine", "bounded policy", "run one descheduling cycle"):
+        killed(acp, tmp_path, why)
+        acp.change(Edit(Verb.DELETE, CONFIGMAPS, mirror.PREFIX + "r1", cases.NS))
+        assert restore(acp, cases.NS, tmp_path, force=True).done
+        acp.elapse(5)
+        assert cases.footprint(acp) == before
+        (tmp_path / "journal-r1.jsonl").unlink()
+
+
 def test_a_journal_of_another_cluster_is_left_alone(acp: EmbeddedUnderTest, tmp_path: Path) -> None:
     killed(acp, tmp_path, "bounded policy")
     other = cases.start(seed=5)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from fixtures.scenario.signals import PATIENCE, rolling_back_on_signals
+from fixtures.scenario.signals import PATIENCE, STOPPING, rolling_back_on_signals
 
 pytestmark = pytest.mark.usefixtures("hang_ups")
 
@@ -33,6 +33,12 @@ def test_the_run_ends_once_everything_is_back(
 ) -> None:
     assert roll_back(number, trouble=trouble) == ["put back", number.name]
     assert f"{number.name}: {PATIENCE}" in capfd.readouterr().err
+
+
+def test_the_first_signal_says_what_it_starts(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), rolling_back_on_signals():
+        signal.raise_signal(signal.SIGTERM)
+    assert f"SIGTERM: {STOPPING}" in capfd.readouterr().err
 
 
 def test_a_second_signal_abandons_the_roll_back() -> None:
